@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fpmonitor.collectors.tables import ATTRIBUTES
 from fpmonitor.errors import InputError, excerpt
+from fpmonitor.logs.contract import MAX_APIS
 from fpmonitor.vocabulary import meanings
 
 _Rows: TypeAlias = "Iterator[dict[str, Any]]"
@@ -27,6 +28,8 @@ _FEWEST = 5  # rows of which keys and lengths show that they are a table, not a 
 _SAMPLE = 200
 _ALIKE = 0.8
 _MOST_DEEP = 4
+_MOST_BESIDE = 200
+_OTHERS = "*"
 
 
 class Unfolded(NamedTuple):
@@ -34,6 +37,32 @@ class Unfolded(NamedTuple):
 
     rows: _Rows
     left_out: Mapping[str, int] = MappingProxyType({})
+
+
+class _Beside(Counter[str]):
+    """Names of what records lack, and how many have each; many names, which may be data, as one."""
+
+    def add(self, names: Iterable[str]) -> None:
+        """Count a record that has members of these names."""
+        names = sorted(names)
+        new = [name for name in names if name not in self]
+        room = max(_MOST_BESIDE - len(self), 0)
+        self.update(name for name in names if name in self)
+        self.update([*new[:room], *([_OTHERS] if new[room:] else [])])
+
+
+class _Known(dict[str, bool]):
+    """Whether names are called as APIs are; beyond as many as there may be, none is."""
+
+    def __missing__(self, name: str) -> bool:
+        """Judge a name."""
+        if len(self) >= MAX_APIS:
+            return False
+        return self.setdefault(name, bool(meanings(name)))
+
+    def tells(self, name: str, value: object) -> bool:
+        """Whether a member, or one within it, is called as an API is."""
+        return any(self[leaf] for leaf in leaf_names({name: value}))
 
 
 def unfolded(document: Mapping[str, Any], user: str, label: str) -> Unfolded | None:
@@ -59,7 +88,7 @@ def _unfolded(
         return None
     if (below_names := _with_names(document, user)) is not None:
         named_rows, used = below_names
-        return Unfolded(named_rows, _within(path, Counter(document.keys() - used)))
+        return Unfolded(named_rows, _within(path, _members(document.keys() - used)))
     lists = {name: rows for name, rows in document.items() if _are_objects(rows)}
     if (visits := _keyed_lists(document, lists, user)) is not None:
         return Unfolded(visits)
@@ -75,16 +104,22 @@ def _unfolded(
         raise _ambiguous(label, [(*path, name) for name in record_lists])
     for held_by, rows in record_lists.items():
         inner_rows, left_out = _without_wrappers(rows, user)
-        beside = _within(path, Counter(document.keys() - {held_by}))
+        beside = _within(path, _members(document.keys() - {held_by}))
         return Unfolded(inner_rows, beside | _within((*path, held_by), left_out))
     for name, inner in document.items():
         if name.casefold() in ENVELOPES and isinstance(inner, dict):
             found = _unfolded(inner, user, label, (*path, name))
             if found is not None:
-                beside = _within(path, Counter(document.keys() - {name}))
+                beside = _within(path, _members(document.keys() - {name}))
                 return Unfolded(found.rows, {**beside, **found.left_out})
     table = _table(document, user)
     return None if table is None else Unfolded(table)
+
+
+def _members(names: Collection[str]) -> _Beside:
+    beside = _Beside()
+    beside.add(names)
+    return beside
 
 
 def _within(path: Sequence[str], times: Mapping[str, int]) -> dict[str, int]:
@@ -120,24 +155,21 @@ def _without_wrappers(rows: Sequence[Mapping[str, Any]], user: str) -> Unfolded:
             continue
         if name == ATTRIBUTES and all(user in row for row in rows):
             break  # then it is no wrapper, but holds some of the APIs, as in JSON lines
-        left_out: Counter[str] = Counter()
+        left_out, known = _Beside(), _Known()
         found = []
         for row in rows:
             beside = {
                 key: value
                 for key, value in row.items()
                 if key not in row[name]
-                and (not isinstance(value, dict | list) or (key != name and tells(key, value)))
+                and (
+                    not isinstance(value, dict | list) or (key != name and known.tells(key, value))
+                )
             }
-            left_out.update(row.keys() - beside - {name})
+            left_out.add(row.keys() - beside - {name})
             found.append({**beside, **row[name]})
         return Unfolded(iter(found), left_out)
     return Unfolded(map(dict, rows))
-
-
-def tells(name: str, value: object) -> bool:
-    """Whether a member, or one within it, is called as an API is."""
-    return any(map(meanings, leaf_names({name: value})))
 
 
 def leaf_names(

@@ -45,6 +45,7 @@ _BLOCK = 1 << 24
 _SAMPLE = 1000  # lines by which a form is recognised
 _FIELDS, _DATE = "#Fields:", "#Date:"
 _AGENT = r"^[A-Za-z]+/\d"
+_IN_PLACE = 0.05  # of the user agents of a form's lines
 _PORT = r":\d+$"
 _CONTROL = r"[\x00-\x08\x0a-\x1f\x7f]"  # but tabs, between fields
 
@@ -111,9 +112,10 @@ def _forms_of(head: bytes, given: str) -> tuple[LineForm, ...]:
 
 
 def _shows_agents(form: LineForm, lines: Sequence[str]) -> bool:
-    """Whether the user agents in lines are where their form has them.
+    """Whether some of the user agents in lines are where their form has them.
 
-    Many a `log_format` of a site begins as the usual ones, and has other fields behind.
+    Many a `log_format` of a site begins as the usual ones, and has other fields behind: none is in
+    its place then. Any stranger can send one in another header, such as `Referer`.
     """
     with_agent = [line for line in lines if AGENT.search(line)]
     if form.captured or not with_agent:
@@ -124,7 +126,7 @@ def _shows_agents(form: LineForm, lines: Sequence[str]) -> bool:
 
     # Not by `re`, which a line of a stranger can keep busy for hours.
     cells = _cells(pl.Series(with_agent, dtype=pl.String), form)[AGENT_FIELD]
-    return 2 * sum(map(bool, map(AGENT.search, cells.drop_nulls()))) >= len(with_agent)
+    return sum(map(bool, map(AGENT.search, cells.drop_nulls()))) >= _IN_PLACE * len(with_agent)
 
 
 def _fitting(

@@ -31,7 +31,7 @@ from fpmonitor.cli.readers import ReaderOptions
 from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import InputError, PolicyError
+from fpmonitor.errors import InputError, PolicyError, excerpt
 from fpmonitor.judgement import USER_AGENTS
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import NOT_UTF_8, RECODE
@@ -287,7 +287,7 @@ def note_accounts(reports: Sequence[BatchReport], quiet: bool) -> None:
 def _told(account: Account) -> tuple[str, ...]:
     texts = [summary(account.members)]
     if account.set_aside:
-        aside = [f"{member.path} ({member.why})" for member in account.set_aside]
+        aside = [f"{excerpt(member.path)} ({member.why})" for member in account.set_aside]
         texts.append(f"not stored: {_some(aside)}")
     agents = [m.path for m in account.members if m.why.startswith(USER_AGENTS)]
     if agents:

@@ -56,7 +56,9 @@ class PlainGroup(_Plain, TyperGroup):
             ctx.exit()
         path = " ".join([*ctx.command_path.split()[1:], *args[:1]])
         if path in MERGED:
-            raise InputError(f"{path} is now: fpmonitor {MERGED[path]}")
+            raise InputError(
+                f"{path} is now part of another command", hint=f"`fpmonitor {MERGED[path]}`"
+            )
         return super().parse_args(ctx, args)
 
 

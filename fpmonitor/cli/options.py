@@ -212,6 +212,7 @@ BUDGET_OR_NONE = Annotated[
         **_BUDGET,
     ),
 ]
+BUDGET_OF_STUDY = Annotated[float | None, typer.Option("--budget", show_default=False, **_BUDGET)]
 K = Annotated[
     int,
     typer.Option(

@@ -209,7 +209,8 @@ MERGED: Mapping[str, str] = {
     "ldp estimate": "private count --folder CURATOR",
     "private quickstart": "private simulate --pilot FOLDER",
     "private redact": "private select CURATOR --redact A,B",
-    "private study": "private init FOLDER --curator-key FILE.pub",
+    "private study": "private init FOLDER --curator-key FILE.pub --apis A,B --population N "
+    "--budget SHARE",
 }
 
 

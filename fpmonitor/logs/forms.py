@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,9 +29,11 @@ _AROUND = b" \t\r\n"
 _BEGINS_RECORD = b"\x1e"  # in JSON text sequences (RFC 7464), whose texts have it escaped
 _FIRST_LINES = 20
 _RECORDS = msgspec.json.Decoder(list[msgspec.Raw])
+_NAMES = msgspec.json.Decoder(list[str])
 _SEPARATOR_LINE = re.compile(rb"(\xef\xbb\xbf)?sep=.\r?\n")  # of Excel
 # Of exported reports; `#Fields:` of servers is none.
 _REMARKS = re.compile(rb"(\xef\xbb\xbf)?#(?!\w).*\n((#(?!\w).*|[ \t\r]*)\n)*")
+_BETWEEN_NAMES = re.compile(rb"[,;\t|]")
 
 
 def readable_log(path: Path, label: str, scratch: Path) -> LogFile:
@@ -39,15 +42,14 @@ def readable_log(path: Path, label: str, scratch: Path) -> LogFile:
     That is UTF-8 without a byte order mark before JSON, and one JSON object a line in place of an
     array, parts of one, or objects over several lines.
     """
-    log = _in_utf_8(_named(path, label, scratch), scratch)
+    log = _below_remarks(_in_utf_8(_named(path, label, scratch), scratch), scratch)
     if log.head.lstrip(_AROUND)[:1] == _BEGINS_RECORD:
         log = _changed(log, scratch, lambda line: line.replace(_BEGINS_RECORD, b" "))
     return _one_record_a_line(log, scratch)
 
 
 def _in_utf_8(log: LogFile, scratch: Path) -> LogFile:
-    before = _lines_before_names(log.head)
-    encoding = _encoding(log.head) or ("utf-8-sig" if before else None)
+    encoding = _encoding(log.head)
     if encoding is None:
         return log
     # Bytes that are not UTF-8 stay, so that their record alone is rejected.
@@ -59,11 +61,22 @@ def _in_utf_8(log: LogFile, scratch: Path) -> LogFile:
             copy.path.open("w", encoding="utf-8", errors=errors, newline="") as target,
         ):
             text = io.TextIOWrapper(file, encoding=encoding, errors=errors, newline="")
-            for _ in range(before):
-                text.readline()
             shutil.copyfileobj(text, target, BUFFER_BYTES)
     except (*BROKEN_FILE, UnicodeError) as error:
         raise InputError(f"{log.label}: cannot be read as {encoding} ({error})") from error
+    return copy
+
+
+def _below_remarks(log: LogFile, scratch: Path) -> LogFile:
+    """Return the log, or a copy without the lines before its table."""
+    before = _lines_before_names(log.head)
+    if not before:
+        return log
+    copy = replace(log, path=new_file(scratch), lines_before=before)
+    with log.open() as file, copy.path.open("wb") as target:
+        for _ in range(before):
+            file.readline()
+        shutil.copyfileobj(file, target, BUFFER_BYTES)
     return copy
 
 
@@ -72,12 +85,11 @@ def _lines_before_names(head: bytes) -> int:
     if _SEPARATOR_LINE.match(head):
         return 1
     found = _REMARKS.match(head)
-    if found is None:
+    if found is None or not head[found.end() :].split(b"\n", 1)[0].strip():
         return 0
-    last, first = found[0].strip().split(b"\n")[-1], head[found.end() :].split(b"\n", 1)[0]
-    # Names may be such a line as well: then the rows have as many separators.
-    are_names = any(0 < first.count(one) == last.count(one) for one in (b",", b";", b"\t", b"|"))
-    return 0 if are_names or not first.strip() else found[0].count(b"\n")
+    last = found[0].split(b"\n")[-2]
+    # Names may be such a line as well; taken for a remark, they would leave a record as names.
+    return 0 if _BETWEEN_NAMES.search(last.strip()) else found[0].count(b"\n")
 
 
 def _encoding(head: bytes) -> str | None:
@@ -154,25 +166,25 @@ def _records_in(line: bytes) -> list[bytes] | None:
 
 def _with_names(log: LogFile, scratch: Path) -> LogFile:
     """Copy a log of rows that are arrays, of which the first names the columns."""
-    lines = log.head.split(b"\n", _FIRST_LINES)[:_FIRST_LINES]
+    lines = [line for line in log.head.split(b"\n", _FIRST_LINES)[:-1] if line.strip()]
     try:
-        names, *rows = [json.loads(line) for line in lines[:-1]]
+        first, *others = lines
+        names, rows = _NAMES.decode(first), [json.loads(line) for line in others]
     except (ValueError, RecursionError):
         return log
-    if not rows or not all(isinstance(row, list) for row in (names, *rows)):
+    if not rows or not all(isinstance(row, list) for row in rows):
         return log
     texts = {cell for row in rows for cell in row if isinstance(cell, str)}
-    different = {name for name in names if isinstance(name, str)}
-    are_names = len(different) == len(names) and texts.isdisjoint(different)
+    are_names = len({*names}) == len(names) and texts.isdisjoint(names)
     if not are_names or any(len(row) != len(names) for row in rows):
         return log
 
     def record(line: bytes) -> bytes:
-        if line == lines[0] + b"\n":
+        if line == first + b"\n":
             return b"\n"
         try:
             row = dict(zip(names, _RECORDS.decode(line), strict=True))
-        except (ValueError, msgspec.DecodeError, RecursionError):
+        except (ValueError, RecursionError):
             return line
         return msgspec.json.encode(row) + b"\n"
 
@@ -181,7 +193,7 @@ def _with_names(log: LogFile, scratch: Path) -> LogFile:
 
 def _changed(log: LogFile, scratch: Path, change: Callable[[bytes], bytes]) -> LogFile:
     """Copy a log line by line; the parts of one that is too long come by themselves."""
-    copy = LogFile(new_file(scratch), log.label)
+    copy = replace(log, path=new_file(scratch))
     with log.open() as file, copy.path.open("wb") as target:
         while line := file.readline(MAX_RECORD_BYTES + 1):
             target.write(change(line))

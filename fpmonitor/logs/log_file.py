@@ -58,7 +58,8 @@ class LogFile:
 
     `stored_as` is the name of a stored log of which this one is the continuation; rows keep it.
     `left_out` has the members of the file that its records, of which this is a copy, lack; `form`
-    is what the lines were, of which this is a copy as JSON.
+    is what the lines were, of which this is a copy as JSON; `lines_before` of the file are not in
+    this copy.
     """
 
     path: Path
@@ -66,6 +67,7 @@ class LogFile:
     stored_as: str = ""
     left_out: Mapping[str, NotTaken] = field(default_factory=dict, compare=False)
     form: str = "JSON"
+    lines_before: int = field(default=0, compare=False)
 
     @property
     def origin(self) -> str:

@@ -58,7 +58,12 @@ def decision_of(
     search = _Borders(knowledge, evident, chosen)
     complete = search.search()
     allow = _listed(search.allow)
-    best = recommend(allow, weights=weights)
+    # Of equal weights it is the chosen set, of which the request of the same command is.
+    best = recommend(
+        allow,
+        weights=weights,
+        exposure=lambda tied: [float(frozenset(one) != chosen) for one in tied],
+    )
     decision = replace(
         begun,
         made=datetime.now(UTC).date(),

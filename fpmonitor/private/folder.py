@@ -175,15 +175,20 @@ def make_study(path: Path, study: Study) -> CollectionRequest:
     """Write a study and its first request into a folder, and return this.
 
     Raises:
-        InputError: The folder has a study, or cannot be made.
+        InputError: The folder has a study or a first request, or cannot be made.
     """
-    if (path / "study.json").exists():
-        raise InputError(f"{path}: has a study", hint="answers to it would be lost")
+    _check_no_study(path)
     _make_folder(path, exist_ok=True)
     first = first_ask(study)
     write_bytes(path / "study.json", [study.to_bytes()])
     write_bytes(path / "round-1.json", [first.to_bytes()])
     return first
+
+
+def _check_no_study(path: Path) -> None:
+    for name, words in (("study.json", "a study"), ("round-1.json", "the request of a study")):
+        if (path / name).exists():
+            raise InputError(f"{path}: has {words}", hint="answers to it would be lost")
 
 
 def _make_folder(path: Path, *, exist_ok: bool = False) -> None:
@@ -197,7 +202,14 @@ def make_pilot(path: Path, terms: Study, *, port: int = FIRST_PORT) -> Study:
     """Make the folders of all roles, the study, and its first request, which is published.
 
     `terms` is the study without the key of the curator; `port` as for `make_role`.
+
+    Raises:
+        InputError: The folder has a study, a first request or a role, or cannot be made.
     """
+    _check_no_study(path)
+    for role in ROLES:  # before any is made, so that the command can be given again
+        if (path / role).exists():
+            raise InputError(f"{path / role}: already exists", hint="name a new folder")
     folders = {role: make_role(path / role, role, port=port) for role in ROLES}
     study = msgspec.structs.replace(terms, curator_key=folders["curator"].public.verifying)
     first = make_study(path, study)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
@@ -49,7 +50,8 @@ def rejects_of(database: Database, log: LogFile, collector: Collector) -> tuple[
         refused = [Refused(*row) for row in found]
     rows = dict(database.rows("ingest/problem_rows", most=_LISTED_REJECTS))
     listed = collector.locate(log, rows, refused) if rows or refused else []
-    return sorted(listed, key=lambda reject: reject.line)[:_LISTED_REJECTS], len(refused)
+    first = sorted(listed, key=lambda reject: reject.line)[:_LISTED_REJECTS]
+    return [replace(one, line=one.line + log.lines_before) for one in first], len(refused)
 
 
 def store_rejects(database: Database, batch: int, rejects: Sequence[Reject]) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
 
+from fpmonitor import Monitor
 from fpmonitor.cli import run
+from fpmonitor.collectors import documents
 from fpmonitor.logs.forms import readable_log
 
 if TYPE_CHECKING:
@@ -221,6 +224,24 @@ def test_a_line_of_another_kind_makes_no_copy_of_a_log(tmp_path: Path, line: str
     assert readable_log(log, "a.json", tmp_path).path == log
 
 
+def test_blank_lines_may_stand_among_arrays_below_names(tmp_path: Path) -> None:
+    log = tmp_path / "a.json"
+    rows = "".join(f'["u{i}", "x"]\n' for i in range(9))
+    log.write_text(f'["user", "platform"]\n["u9", "x"]\n\n{rows}')
+    with Monitor(tmp_path / "a.duckdb", create=True) as monitor:
+        [batch] = monitor.ingest(log)
+        assert (batch.stored, monitor.population().apis) == (10, ("platform",))
+
+
+def test_a_name_that_is_no_text_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.json"
+    log.write_text('["user","pl\\ud800x"]\n' + '["u","x"]\n' * 9)
+    assert run(["ingest", str(log), "--db", str(tmp_path / "a.duckdb")]) == 2
+    assert "a JSON array" in capsys.readouterr().err
+
+
 OUTER = {"screen": {"width": 800}, "languages": ["de"], "links": {"self": "x"}}
 INNER = {
     "attributes": lambda row: {"user": row["user"], "attributes": row},
@@ -246,6 +267,38 @@ def test_what_lies_beside_a_record_of_a_document_is_taken_or_listed(
     [batch] = json.loads((tmp_path / "batches.json").read_text())["batches"]
     listed = {member["path"]: member["records"] for member in batch["account"]["members"]}
     assert USERS in {listed.get("links.self"), listed.get("data.links")}, listed
+
+
+def test_names_of_single_records_beside_them_are_listed_as_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "a.json"
+    rows = [
+        {"_source": row, **{f"{'n' * 300}{i} {j}": {"x": 1} for j in range(20)}, **OUTER}
+        for i, row in enumerate(records())
+    ]
+    log.write_text(json.dumps({"hits": rows, **{f"m{i}": 1 for i in range(900)}}))
+    assert "screen.width" in cells(tmp_path, log)
+    [batch] = json.loads((tmp_path / "batches.json").read_text())["batches"]
+    listed = {m["path"]: m["records"] for m in batch["account"]["members"]}
+    assert (listed["*"], listed["hits.*"], len(listed) < 500) == (1, USERS - 9, True)
+    capsys.readouterr()
+    assert run(["ingest", str(log), "--db", str(tmp_path / "b.duckdb")]) == 0
+    assert max(map(len, capsys.readouterr().err.splitlines())) < 2000
+
+
+def test_each_name_beside_the_records_of_a_document_is_judged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = Counter[str]()
+    monkeypatch.setattr(documents, "meanings", lambda name: judged.update([name]) or ())
+    monkeypatch.setattr(documents, "MAX_APIS", 30)
+    rows = [{"_source": row, f"n{i}": {"x": 1}, **OUTER} for i, row in enumerate(records())]
+    log = tmp_path / "a.json"
+    log.write_text(json.dumps({"hits": rows}))
+    assert run(["ingest", str(log), "--db", str(tmp_path / "b.duckdb"), "-q"]) == 0
+    assert {*judged.values()} == {1}
+    assert len(judged) == 30
 
 
 @pytest.mark.parametrize("name", ["pandas index", "pandas columns", "wrapped", "lists"])

@@ -109,6 +109,28 @@ def test_names_behind_a_number_sign_are_no_remark(tmp_path: Path) -> None:
         assert (batch.stored, monitor.population().apis) == (9, ("platform",))
 
 
+def test_names_behind_a_number_sign_stay_names_above_agents_with_separators(tmp_path: Path) -> None:
+    agent = '"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141"'
+    rows = "".join(f"u{i},{agent}\n" for i in range(9))
+    (tmp_path / "a.csv").write_text("# user,userAgent\n" + rows)
+    for name, user in (("x", "# user"), ("y", "row")):
+        with Monitor(tmp_path / name, create=True) as monitor:
+            column_map = ColumnMap({"user": user}, ignore=frozenset({"# user"}))
+            [batch] = monitor.ingest(tmp_path / "a.csv", column_map=column_map)
+            assert (batch.stored, monitor.population().apis) == (9, ("userAgent",))
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_records_below_remarks_are_located_in_the_file(tmp_path: Path, mark: bytes) -> None:
+    rows = "".join(f"u{i},x\n" for i in range(9))
+    text = f"# a\rreport\n# ----\n\nuser,platform\nu9,x\n,x\n{rows}u,x,y\n"
+    (tmp_path / "a.csv").write_bytes(mark + text.encode())
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        [batch] = monitor.ingest(tmp_path / "a.csv")
+        assert (batch.stored, monitor.population().apis) == (10, ("platform",))
+        assert [reject.line for reject in monitor.rejects()] == [6, 16]
+
+
 def test_an_array_is_counted_and_located_by_its_elements(tmp_path: Path) -> None:
     records = [*RECORDS[:5], {"user": ""}, *RECORDS[5:], 7]
     (tmp_path / "a.json").write_text(json.dumps(records, indent=1))

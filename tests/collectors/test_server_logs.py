@@ -535,6 +535,13 @@ def test_requests_that_lack_the_user_agent_are_kept_if_they_have_another_header(
     assert "no header" in rejected[0]["reason"]
 
 
+def test_strangers_cannot_change_the_form_of_a_log(tmp_path: Path) -> None:
+    real = [COMBINED(i, AGENTS[i % 2]) for i in range(20)]
+    scans = [clf(' "Mozilla/5.0 x" "{}"')(i % 60, "sqlmap") for i in range(180)]
+    values = ingested(tmp_path, "\n".join([*scans, *real]) + "\n")
+    assert values["http:user-agent"] == {*AGENTS, "sqlmap"}
+
+
 def test_lines_of_no_form_are_rejected_where_they_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -219,6 +219,18 @@ STUDY_COMMAND = (
         ),
         ((*STUDY_COMMAND[:3], "--role", "curator", "--apis", "A"), "a role has no terms"),
         (("private", "redact", "pilot", "--apis", "A"), "private select CURATOR --redact A,B"),
+        (("private", "study", "-o", "x"), "--apis A,B --population N --budget SHARE"),
+        (
+            (*STUDY_COMMAND, "--population", "100", "--port", "8100"),
+            "init: a study has no port; leave --port away",
+        ),
+        (
+            ("private", "simulate", "--pilot", "x", "--budget", "0.1", "--group", "20"),
+            "--pilot has users and terms of its own; leave --budget, --group away",
+        ),
+        (("private", "simulate", "--db", "none"), "needs --budget, or --pilot"),
+        (("private", "select", "pilot", "--suspicion", "0.1"), "--suspicion: of which set?"),
+        (("private", "select", "pilot", "--sample", "pilot/study.json"), "--sample: of which set?"),
     ],
 )  # fmt: skip
 def test_mistakes_are_told_in_one_line(
@@ -230,6 +242,28 @@ def test_mistakes_are_told_in_one_line(
     assert printed.err.count("\n") == 1
     assert reason in printed.err
     assert not (there / "x").exists()
+
+
+def test_a_folder_with_a_request_or_a_role_is_left_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran("private", "init", str(tmp_path / "curator"), "--role", "curator")
+    terms = ("--apis", "A", "--population", "100", "--budget", "0.1")
+    for held, reason in (
+        ("round-1.json", "has the request of a study; answers to it would be lost"),
+        ("study.json", "has a study; answers to it would be lost"),
+        ("analyst/keys", "analyst: already exists; name a new folder"),
+    ):
+        folder = tmp_path / held.partition(".")[0].partition("/")[0]
+        (folder / held).parent.mkdir(parents=True)
+        (folder / held).write_text("held")
+        key = ("--curator-key", str(tmp_path / "curator" / "keys.pub"))
+        for more in [(), key] if "json" in held else [()]:
+            assert run(["private", "init", str(folder), *terms, *more]) == 2
+            assert reason in capsys.readouterr().err
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        assert files == [folder / held]
+        assert (folder / held).read_text() == "held"
 
 
 def test_an_unfinished_file_of_uploads_is_counted_as_far_as_it_goes(

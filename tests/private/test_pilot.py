@@ -16,6 +16,7 @@ import pytest
 from msgspec import structs
 
 from fpmonitor.cli import run
+from fpmonitor.decide.files import read_decision
 from fpmonitor.private.folder import RoleFolder
 from fpmonitor.private.keys import SecretKeys, write_secret_keys
 from fpmonitor.private.store import RoleStore, read_counts
@@ -75,6 +76,12 @@ def test_the_quickstart_collects_two_rounds_and_draws_the_picture_of_the_documen
     assert sum(counts(folder, "analyst", last)[last.sets[0]].values()) == 500
     assert f">{len(last.sets[0])} of {len(study.apis)} APIs together<" in picture
     ran("private", "simulate", "--pilot", str(folder), code=2)
+    # Of sets of equal weight, the decision recommends the one that the same command requests.
+    decided, asked = folder / "decision.json", folder / "asked.json"
+    ran("private", "select", str(folder), "--decision", str(decided), "-o", str(asked))
+    decision = read_decision(decided)
+    assert sum(len(one) == len(decision.recommended) for one in decision.allow) > 1
+    assert CollectionRequest.read(asked).sets == (decision.recommended,)
 
 
 def shown(round_number: int) -> dict[str, Any]:

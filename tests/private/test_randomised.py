@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import json
 import random
@@ -279,6 +281,12 @@ def test_from_a_database_over_sealed_answers_to_estimates(
     assert found["x"]["lower"] <= found["x"]["upper"]
     assert main([*counting, "table"]) == 0
     assert "at most" in capsys.readouterr().out
+    assert main([*counting, "csv"]) == 0
+    listed = [row for row in csv.DictReader(io.StringIO(capsys.readouterr().out)) if row["value"]]
+    assert {row["apis"] for row in listed} == set(ask.randomise)
+    [row] = [row for row in listed if (row["apis"], row["value"].lstrip("'")) == ("x", "=a")]
+    told = [float(row[name]) for name in ("share", "least", "most")]
+    assert told == [shares["=a"][name] for name in ("share", "lower", "upper")]
 
 
 def test_randomised_answers_lead_to_a_set_and_to_a_request_for_it(
@@ -324,6 +332,31 @@ def test_randomised_answers_lead_to_a_set_and_to_a_request_for_it(
     assert main([*given, "--next", "curator", "-o", str(tmp_path / "next.json")]) == 3
     assert "nothing left to request" in capsys.readouterr().err
     assert not (tmp_path / "next.json").exists()
+    # So would a new epoch.
+    assert (
+        main([*given, "--next", "curator", "--epoch", "4", "-o", str(tmp_path / "next.json")]) == 2
+    )
+    assert "`fpmonitor ldp ask --epoch 4`" in capsys.readouterr().err
+    assert not (tmp_path / "next.json").exists()
+
+
+def test_the_estimate_of_redacted_answers_is_refused_and_all_others_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = Randomisation(mechanism="grr", epsilon=5.0, values=("=0", "=1", "redacted"))
+    study = study_of(apis=("x", "y"), k=5, population=1000)
+    ask = CollectionRequest(
+        study=study.id.hex(), epoch=1, round=1, recipient="curator", sets=(("x",), ("y",)),
+        redact={"x": RedactionRule(keep=frozenset({"=0"}))}, randomise={"x": plan, "y": plan},
+    )  # fmt: skip
+    answers = [{"x": f"={i % 2}", "y": f"={i % 2}"} for i in range(60)]
+    curator = collected(tmp_path, study, ask, answers)
+    assert main(["private", "count", "--folder", str(curator), "--format", "json"]) == 0
+    printed, said = capsys.readouterr()
+    [counted] = json.loads(printed)["asks"]
+    assert [one["users"] for one in counted["sets"]] == [60, 60]
+    assert [one["estimate"] is None for one in counted["sets"]] == [True, False]
+    assert "redacts the reports on x" in said
 
 
 def test_commands_lead_from_a_budget_over_randomised_answers_to_a_list(
@@ -370,6 +403,8 @@ def test_commands_lead_from_a_budget_over_randomised_answers_to_a_list(
     assert main(["gate", "decision.json", "--want", "Screen.colorDepth"]) == 3
     assert main(["audit", "certificate", "decision.json"]) == 2
     assert "private select CURATOR --decision" in capsys.readouterr().err
+    assert main(["gate", "decision.json", "--want", names, "--db", "fpmonitor.duckdb"]) == 2
+    assert "follows from answers of which the curator has the counts" in capsys.readouterr().err
     assert main(["check", "decision.json"]) == 0  # by users whose records are known
 
 
@@ -387,8 +422,12 @@ def test_every_set_has_the_verdict_that_its_limit_gives() -> None:
                 for places in [(0,), (1,), (2,), (3,), (0, 1), (1, 3)]
             }
             knowledge = Knowledge(study, counts, setting)
-            made = decision_of(knowledge, select_values(study, counts, setting=setting))
+            found = select_values(study, counts, setting=setting)
+            made = decision_of(knowledge, found)
             assert made.complete
+            assert len(made.recommended) == max(map(len, made.allow), default=0)
+            if found.weight == made.utility:
+                assert made.recommended == found.recommended.apis
             assert Decision.from_json(json.loads(json.dumps(made.to_json()))) == made
             for size in range(1, 5):
                 for apis in itertools.combinations(made.evident, size):
@@ -396,7 +435,10 @@ def test_every_set_has_the_verdict_that_its_limit_gives() -> None:
                     if knowledge.promise(apis).upper <= study.budget:
                         assert verdict == "allow", (apis, made.allow)
                     elif verdict == "block":
-                        assert any(knowledge.is_above(one) for one in knowledge.asked)
+                        assert any(
+                            knowledge.is_above(one) and set(one) <= set(apis)
+                            for one in knowledge.asked
+                        )
 
 
 @pytest.mark.long

@@ -440,7 +440,15 @@ def test_select_finds_the_epoch_that_has_answers_or_names_those_that_have(
     channel.close()
     # An epoch that the store does not know begins with the first request, of the same study.
     opened = tmp_path / "epoch-9.json"
-    assert run([*command, "--epoch", "9", "--next", "curator", "-o", str(opened)]) == 0
+    first_of = [*command, "--epoch", "9", "--next", "curator", "-o", str(opened)]
+    for unused in ("--decision", "--weights", "--redact", "--round"):
+        assert run([*first_of, unused, "9"]) == 2
+        said = capsys.readouterr().err
+        assert f"epoch 9 is new and has no answers, which {unused} needs" in said
+        assert "epochs that were asked: 1, 7, 8" in said
+        assert not opened.exists()
+    assert run(first_of) == 0
+    assert "epoch 9 is a new collection" in capsys.readouterr().err
     assert opened.read_bytes() == first_ask(study, epoch=9).to_bytes()
 
 

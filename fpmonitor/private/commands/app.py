@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from fpmonitor.cli.options import BUDGET_OR_NONE, DELTA, POPULATION, K
+from fpmonitor.cli.options import BUDGET_OF_STUDY, DELTA, POPULATION, K
 from fpmonitor.cli.output import note
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import roles, selection, users
+from fpmonitor.private.commands.options import named_options
 from fpmonitor.private.study import FIRST_PORT, Role, Study
 from fpmonitor.vocabulary import split_names
 
@@ -27,7 +28,7 @@ class Terms:
         str | None, typer.Option(help="APIs that may be asked for.", metavar="A,B,...")
     ] = None
     population: POPULATION = None
-    budget: BUDGET_OR_NONE = None
+    budget: BUDGET_OF_STUDY = None
     k: K = 10
     delta: DELTA = 0.05
     largest_set: Annotated[
@@ -79,6 +80,7 @@ class Terms:
 
 def init(
     *,
+    context: typer.Context,
     folder: Annotated[Path, typer.Argument(help="Folder to make.")],
     role: Annotated[
         Role | None,
@@ -112,14 +114,19 @@ def init(
     )
     from fpmonitor.private.keys import read_public  # noqa: PLC0415 -- an extra
 
+    named = named_options(context)
     if role is not None:
-        if curator_key is not None or terms != Terms():
+        if not {"--role", "--port"}.issuperset(named):
             raise InputError("init: a role has no terms", hint="leave --role away for a study")
         make_role(folder, role, port=port)
         note(f"publish {folder}/keys.pub, give {folder}/password to those who may publish or send")
         note("put there study.json, and the passwords of others as ROLE.password; see role.json")
         return
     if curator_key is not None:
+        if "--port" in named:
+            raise InputError(
+                "init: a study has no port", hint="leave --port away, or --curator-key"
+            )
         made = terms.study(read_public(curator_key, "curator").verifying)
         first = make_study(folder, made)
         note(f"study {made.id.hex()}, ask {first.id.hex()}")

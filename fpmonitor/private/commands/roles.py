@@ -69,13 +69,13 @@ def counts_of(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[
 def _estimated(
     role: Recipient, ask: CollectionRequest, api: str, counts: Mapping[tuple[str, ...], int]
 ) -> RandomisedApi | None:
-    """Estimate what randomised answers on an API show; None where they are too few."""
+    """Estimate what randomised answers on an API show; None where they cannot tell."""
     from fpmonitor.private.randomised import estimate  # noqa: PLC0415 -- slow to load
 
     terms = role.store.study
     try:
         return estimate(terms, ask, api, counts, delta=terms.delta / len(ask.randomise))
-    except UndecidableError as error:
+    except (InputError, UndecidableError) as error:
         note(error.message)
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -17,7 +17,7 @@ import typer
 
 from fpmonitor.cli.context import open_database
 from fpmonitor.cli.options import (
-    BUDGET_OR_NONE,
+    BUDGET_OF_STUDY,
     DB,
     DEFAULT_DB,
     DELTA,
@@ -33,7 +33,7 @@ from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.stored import stored_names
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import CURATOR_FOLDER, folder_of
+from fpmonitor.private.commands.options import CURATOR_FOLDER, folder_of, named_options
 from fpmonitor.private.commands.users import users_of
 from fpmonitor.private.decided import decision_of
 from fpmonitor.private.hierarchy import next_ask
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from fpmonitor.private.study import RedactionRule, SetPromise, Sign
 
 
+# Options of `select` that say nothing of an epoch without answers.
+_OF_ANSWERS = ("--decision", "--weights", "--redact", "--round")
 _PILOT_USERS = 500
 _PILOT_APIS = (
     "Navigator.deviceMemory",
@@ -124,8 +126,9 @@ class Curator:
     epoch: Annotated[
         int | None,
         typer.Option(
-            help="Number of the collection, of which the curator has answers.",
-            show_default="the only one that has any",
+            help="Number of the collection: one of which the curator has answers, or with --next "
+            "curator and -o a new one.",
+            show_default="the only one that has answers",
             min=0,
         ),
     ] = None
@@ -145,12 +148,36 @@ class Curator:
         """The folder of the curator itself."""
         return folder_of(self.folder, "curator")
 
+    @cached_property
+    def asks(self) -> Sequence[CollectionRequest]:
+        """All requests that the store knows."""
+        with RoleStore(self.role.store, self.role.study, "curator") as store:
+            return tuple(store.asks.values())
+
     @property
     def opens_epoch(self) -> bool:
         """Whether an epoch is named of which the store has no request."""
-        with RoleStore(self.role.store, self.role.study, "curator") as store:
-            epochs = {ask.epoch for ask in store.asks.values()}
-        return self.epoch is not None and self.epoch not in epochs
+        return self.epoch is not None and self.epoch not in {ask.epoch for ask in self.asks}
+
+    def first_of_epoch(self, named: Collection[str]) -> CollectionRequest:
+        """Return the first request of a new epoch.
+
+        Raises:
+            InputError: Options are named that need answers, or requests before were randomised.
+        """
+        epoch, known = self.epoch or 0, sorted({ask.epoch for ask in self.asks})
+        if unused := [one for one in _OF_ANSWERS if one in named]:
+            raise InputError(
+                f"select: epoch {epoch} is new and has no answers, which {', '.join(unused)} needs",
+                hint=f"epochs that were asked: {', '.join(map(str, known)) or 'none'}",
+            )
+        if any(ask.randomise for ask in self.asks):
+            raise InputError(
+                f"select: users randomised their answers, and would send epoch {epoch} plainly",
+                hint=f"`fpmonitor ldp ask --epoch {epoch}` writes its request",
+            )
+        note(f"epoch {epoch} is a new collection: users answer all APIs again")
+        return first_ask(self.role.study, epoch=epoch)
 
     def signer(self) -> Sign:
         """Return what signs requests for the analyst."""
@@ -218,7 +245,7 @@ def _epoch_of(store: RoleStore, wanted: int | None) -> int:
 class SimulatedUsers:
     """Options for a simulation with the users of a database."""
 
-    budget: BUDGET_OR_NONE = None
+    budget: BUDGET_OF_STUDY = None
     apis: Annotated[
         str | None, typer.Option(help="Use these APIs only.", show_default="all", metavar="A,B,...")
     ] = None
@@ -238,14 +265,12 @@ class SimulatedUsers:
 
     def study(self, name: str, apis: Iterable[str], users: int, **numbers: Any) -> Study:
         """Return the terms, with reports of the usual length, or longer for very many APIs."""
-        if self.budget is None:
-            raise InputError("simulate: needs --budget, or --pilot")
         names = tuple(sorted(apis))
         return Study(
             name=name,
             apis=names,
             population=users if self.population is None else self.population,
-            budget=self.budget,
+            budget=self.budget or 0,
             delta=self.delta,
             report_bytes=max(1024, 64 * len(names)),
             **numbers,
@@ -301,6 +326,7 @@ class Redacting:
 
 def select(
     *,
+    context: typer.Context,
     curator: Curator,
     setting: SETTING = "statistical",
     weights: WEIGHTS = None,
@@ -325,13 +351,17 @@ def select(
     output: ASK = None,
 ) -> None:
     """Choose the set with the greatest utility whose limit is within the budget."""
+    named = named_options(context)
+    unused = [one for one in ("--suspicion", "--sample") if one in named]
+    if unused and redacting.redact is None:
+        raise InputError(
+            f"select: {', '.join(unused)}: of which set?", hint="name it with --redact"
+        )
     if decision is not None and decision.exists():
         read_any_decision(decision)  # what is no decision, such as a study, is not lost
     sign = curator.signer() if output is not None and reader == "analyst" else None
     if reader == "curator" and output is not None and curator.opens_epoch:
-        _write_ask(
-            curator.role.study, first_ask(curator.role.study, epoch=curator.epoch or 0), output
-        )
+        _write_ask(curator.role.study, curator.first_of_epoch(named), output)
         return
     held, utilities = curator.held(), None if weights is None else read_weights(weights)
     if redacting.redact is not None:
@@ -392,6 +422,7 @@ def _show_plan(plan: RedactionPlan, study: Study, output_format: OutputFormat | 
 
 def simulate(
     *,
+    context: typer.Context,
     users: SimulatedUsers,
     k: K = 10,
     setting: SETTING = "statistical",
@@ -429,8 +460,15 @@ def simulate(
 ) -> None:
     """Simulate private collection with the users of a database: rounds of singles, pairs ..."""
     if pilot is not None:
+        if unused := [one for one in named_options(context) if one not in ("--pilot", "--format")]:
+            raise InputError(
+                "simulate: --pilot has users and terms of its own",
+                hint=f"leave {', '.join(unused)} away",
+            )
         show(_pilot(pilot), output_format or "table", None)
         return
+    if users.budget is None:
+        raise InputError("simulate: needs --budget, or --pilot")
     table = users.tokens()
     if group is not None:
         answer = _group(users, table, group, k=k, setting=setting, seed=seed)

@@ -134,14 +134,22 @@ def counts(
     """Return what requests brought; as a table, the comparison instead where there is one."""
     found = [one["estimate"] for ask in document["asks"] for one in ask["sets"] if one["estimate"]]
     rows = [
-        {"round": ask["round"], "apis": one["apis"], **group}
+        {"round": ask["round"], "apis": one["apis"], **row}
         for ask in document["asks"]
         for one in ask["sets"]
-        for group in one["groups"]
+        for row in (*one["groups"], *_value_rows(one["estimate"]))
     ]
     table = _sets_table(document) if compared is None else _comparison_table(compared)
     more = [_estimates_table(found, study)] if found else []
     return Output(tables=[table, *more], rows=rows, document=untyped(document))
+
+
+def _value_rows(found: RandomisedApi | None) -> list[Row]:
+    """Return a row for each value of an API that was randomised."""
+    return [
+        {"value": one.token, "share": one.share, "least": one.lower, "most": one.upper}
+        for one in (found.values if found is not None else ())
+    ]
 
 
 def _sets_table(document: Mapping[str, Any]) -> Table:
