@@ -11,7 +11,7 @@ from fpmonitor.errors import InputError, UnitError
 Unit = Literal["user", "visitor", "row"]
 _UNITS: tuple[Unit, ...] = get_args(Unit)  # the weakest last
 
-VISITOR_RULE = "an address, or the cookie that `log-line` logs, with a user agent on a day"
+VISITOR_RULE = "an address, or a cookie that the log names, with a user agent on a day"
 _RULES = {"har": "each HAR file, as of one browser"}
 VISITOR_SEPARATOR = "\x1f"
 _WHO = (

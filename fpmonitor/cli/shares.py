@@ -90,7 +90,7 @@ def shares(
 ) -> None:
     """Count shares of strata for `--strata`: the visitors of an access log, or stored users.
 
-    A visitor is an address, or the cookie that `log-line` logs, with a user agent on a day.
+    A visitor is an address, or the cookie that `collect log-line` logs, with a user agent on a day.
     """
     if paths:
         source = context.get_parameter_source("db")

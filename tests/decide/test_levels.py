@@ -463,7 +463,10 @@ def test_members_of_a_file_of_before_are_taken_over_or_refused(
     tmp_path: Path, change: dict[str, Any], is_read: bool
 ) -> None:
     path = tmp_path / "levels.json"
-    path.write_text(json.dumps(json.loads(BEFORE.read_text()) | change))
+    content = json.loads(BEFORE.read_text()) | change
+    if "drawn" in change:
+        content["policy"]["sample"] = {**content["policy"].get("sample", {}), "cluster": "home"}
+    path.write_text(json.dumps(content))
     if not is_read:
         with pytest.raises(InputError):
             read_any_decision(path)
@@ -473,3 +476,13 @@ def test_members_of_a_file_of_before_are_taken_over_or_refused(
     assert decision.source == change.get("source")
     assert decision.masked == tuple(change.get("masked", ()))
     assert decision.unobserved_share == change.get("drawn", {}).get("unobserved")
+
+
+def test_a_file_of_before_from_which_a_list_was_taken_is_not_carried_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "levels.json"
+    before = json.loads(BEFORE.read_text()) | {"block": [], "undecided": [], "complete": True}
+    path.write_text(json.dumps(before))
+    assert run(["gate", str(path), "--want", "agent=2"]) == 2
+    assert "not to be trusted" in capsys.readouterr().err
