@@ -93,8 +93,8 @@ def decide_sets(
     made = datetime.now(UTC).date()
     if components:
         begun = replace(begun, engine="memory")
-        of_levels = _decide_designed(users, begun, decide_question)
-        return replace(of_levels, made=made, wishes=users.sealed(of_levels.wished))
+        of_levels = replace(_decide_designed(users, begun, decide_question), made=made)
+        return replace(of_levels, wishes=users.sealed(of_levels.wished))
     begun = replace(begun, wishes=users.sealed(begun.wished) if begun.wished else "")
     if decide_question.search_users is not None:
         source, rest = users.searched_and_rest(

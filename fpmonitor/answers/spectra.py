@@ -226,9 +226,9 @@ def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
         )
         yield Discrepancy("evidence", _OTHERWISE * (not alike))
     yield from _wishes_and_account(decision, facts)
+    yield from _told_beside(decision, facts)
     if decision.components:
         return
-    yield from _told_beside(decision, facts)
     if decision.confirmation is not None:
         yield from _searched(decision, decision.confirmation, facts.again)
     if decision.level is None:
@@ -275,7 +275,9 @@ def _wishes_and_account(decision: Decision, facts: Facts) -> Iterator[Discrepanc
         # Files of before did not note it, nor do spectra of before.
         is_noted = bool(decision.wishes and (facts.wishes or not decision.wished))
         reason = "another wish was noted" if is_noted else "nobody noted it"
-        yield Discrepancy("weights, must, never, levels", reason, is_certain=is_noted)
+        # All files about levels of now, which have a day, note it.
+        is_certain = is_noted or (bool(decision.components) and decision.made is not None)
+        yield Discrepancy("weights, must, never, levels", reason, is_certain)
     if facts.account and not decision.account and has_tests_of_now(decision):
         yield Discrepancy("account", _LACKING, is_certain=False)  # others get none
     elif decision.account and facts.account:
@@ -320,7 +322,7 @@ def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     for name, found in known.items() if has_tests_of_now(decision) else ():
         if found is not None and getattr(decision, name) is None:
             # Who interrupts a decision is told no numbers of users.
-            is_certain = is_of_now(decision) and name != "users_possible"
+            is_certain = decision.made is not None and name != "users_possible"
             yield Discrepancy(name, _LACKING, is_certain)
     if decision.days is not None:
         # Later visits with the values of before leave the digest as it was, and add days.

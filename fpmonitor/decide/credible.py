@@ -72,7 +72,7 @@ def is_of_now(decision: Decision) -> bool:
 
     So does what a service makes of its lists by the users of now.
     """
-    return decision.made is not None
+    return decision.made is not None or (bool(decision.components) and has_tests_of_now(decision))
 
 
 def departures_within(decision: Decision, content: Mapping[str, Any]) -> Iterator[Discrepancy]:

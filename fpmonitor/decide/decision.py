@@ -6,7 +6,6 @@ A decision file alone answers a gate, so this module needs neither numbers nor a
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -223,9 +222,9 @@ class Decision(Result):
             equal if `complete`.
         utility_possible: Weight that no set within the budget exceeds, with the probability of the
             guarantee: what it is above `utility_bound` is what more users might allow. Null where
-            the search went to its end, and in files of before.
-        search: What the best of many APIs was searched by, and how far that came; null where it was
-            not.
+            the search of sets went to its end, and in files of before.
+        search: What the best of many APIs, or of levels, was searched by, and how far that came;
+            null where it was not, or came to its end.
         engine: What counted the groups: `memory`, `duckdb`, or the address of another engine.
         universe: Number of APIs any of which may be chosen after looking; null where the question
             is taken to have been fixed before the users were seen, and for observed users alone.
@@ -234,8 +233,8 @@ class Decision(Result):
             universe.
         level, registered, view_weight: Share of delta that the tests of each side have together,
             whether for a question that was registered before the first user was stored, and the
-            share that the view has by its name: see `Level`. Null for observed users alone, and in
-            files of before.
+            share that the view has by its name: see `Level`. Null for observed users alone, for
+            levels, whose question is fixed, and in files of before.
         proof: For `allow` and `block` all that a stranger needs to prove the limits again and to
             find each verdict from a count spectrum: docs/outputs.md; limits of levels are by the
             sum of the levels above the lowest. Null for observed users alone, and in files of
@@ -328,9 +327,16 @@ class Decision(Result):
 
     @property
     def wished(self) -> str:
-        """What was asked beside the policy, in words of its own; empty for nothing."""
-        levels = {"components": untyped(self.components)} if self.components else {}
-        wishes = {**self.weights, **levels, "must": sorted(self.must), "never": sorted(self.never)}
+        """What was asked beside the policy, in words of its own; empty for nothing.
+
+        Of levels also the day: the database lists questions about sets alone.
+        """
+        wishes = {
+            "weights": dict(self.weights),
+            "components": untyped((self.components, self.made)) if self.components else (),
+            "must": sorted(self.must),
+            "never": sorted(self.never),
+        }
         return json.dumps(wishes, sort_keys=True) if any(wishes.values()) else ""
 
     @classmethod
@@ -671,12 +677,10 @@ class Decision(Result):
         view = parts.view or {}
         seen = {"view": view, **{name: view.get(name) for name in _OF_VIEW}}
         decision = typed(content | seen | msgspec.structs.asdict(parts.data), cls, _NAME)
-        if decision.days is not None and decision.days[0] > decision.days[1]:
-            raise InputError(f"not {_NAME}: `days` end before they begin")
         lattice, lists = decision.lattice, {name: getattr(decision, name) for name in _LISTS}
-        sets = [*chain(*lists.values()), decision.recommended, decision.masked or ()]
-        sets += [decision.must, decision.never, decision.names, decision.coverage or ()]
-        sets += [decision.parts.randomised] if decision.parts is not None else []
+        sets = [*chain(*lists.values()), decision.recommended, decision.must, decision.never]
+        apis = [decision.masked or (), decision.names, decision.coverage or ()]
+        apis += [decision.parts.randomised] if decision.parts is not None else []
         if decision.confirmation is not None:
             tested = decision.confirmation
             sets += [*chain(*tested.chains), *tested.confirmed, *tested.refuted]
@@ -684,9 +688,10 @@ class Decision(Result):
             reached = (decision.search.allow, decision.search.possible)
             sets += [part.order for part in reached if part is not None]
         lacking = decision.no_evidence.keys()
-        named = {*chain(*sets)} | lacking | decision.assumed.keys()
-        levels = lattice.utilities.keys() if decision.components else ()
-        strangers = sorted(named - {*decision.policy.candidates, *levels})
+        candidates = {*decision.policy.candidates}
+        known = lattice.utilities.keys() if decision.components else candidates
+        named = {*chain(*apis)} | lacking | decision.assumed.keys()
+        strangers = sorted(({*chain(*sets)} - known) | (named - candidates))
         if strangers:
             raise InputError(f"not {_NAME}: {strangers[0]!r} is not a candidate")
         members = {*chain(*chain(*lists.values()), decision.recommended)}
@@ -706,12 +711,26 @@ class Decision(Result):
             entries = getattr(decision, name)
             if entries is not None and len(entries) != len(getattr(decision, listed)):
                 raise InputError(f"not {_NAME}: `{name}` is not as long as `{listed}`")
-        bound = math.inf if decision.utility_bound is None else decision.utility_bound
-        if (decision.utility or 0) > bound * (1 + 1e-9):
-            raise InputError(f"not {_NAME}: `utility` is more than `utility_bound`")
+        _check_beside(decision)
         if parts.proof and len(parts.proof) != 2:
             raise InputError(f"not {_NAME}: `proof` lacks a side")
         return decision
+
+
+def _check_beside(decision: Decision) -> None:
+    """Refuse what cannot stand beside the lists, and a weight above what no set exceeds."""
+    for name in _OF_SETS if decision.components else ():
+        if getattr(decision, name):
+            raise InputError(f"not {_NAME}: `{name}` is said of sets alone, and not of levels")
+    sample = decision.policy.sample
+    if decision.observed is not None and not (sample.cluster or sample.strata):
+        raise InputError(f"not {_NAME}: `observed` is more users than decided, and none drawn")
+    if decision.days is not None and decision.days[0] > decision.days[1]:
+        raise InputError(f"not {_NAME}: `days` end before they begin")
+    for name in ("utility_bound", "utility_possible"):
+        most = getattr(decision, name)
+        if most is not None and (decision.utility or 0) > most * (1 + 1e-9):
+            raise InputError(f"not {_NAME}: `utility` is more than `{name}`")
 
 
 def _in_words(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -740,9 +759,11 @@ def as_now(content: Any) -> Any:
     Raises:
         InputError: No file of a decision about levels of before.
     """
-    if not isinstance(content, dict) or "components" not in content or "data" in content:
+    if not isinstance(content, dict) or not content.get("components") or "data" in content:
         return content
-    rest = {name: value for name, value in content.items() if value or name != "names"}
+    rest: dict[str, Any] = {"universe": None, "level": None, "engine": None}
+    rest |= {"registered": False, "view_weight": None}
+    rest |= {name: value for name, value in content.items() if value or name != "names"}
     view = typed(rest.pop("view", {}), dict[str, Any], _NAME)
     if said := rest.pop("drawn", None):
         drawn = typed(said, Drawn, _NAME)
@@ -755,6 +776,11 @@ def as_now(content: Any) -> Any:
 
 _NAME, _OF_VIEW = "a decision", ("source", "masked")
 _LISTS = ("allow", "block", "undecided")
+# What no decision about levels has: its question is fixed before users are seen.
+_OF_SETS = (
+    *("users_needed", "users_range", "bias_tolerated", "universe", "first_names", "level"),
+    *("registered", "view_weight", "asked_before", "confirmation", "by_visits", "parts"),
+)
 _WHERE_ANY = (
     *("components", "account", "names", "no_evidence", "assumed", "must", "never"),
     *("asked_before", "weights", "wishes"),

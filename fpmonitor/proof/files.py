@@ -139,7 +139,7 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
 def _chains_of(content: Mapping[str, Any]) -> list[int] | None:
     """Return how many levels each component has above its lowest; null for API sets."""
     components = content.get("components")
-    if components is None:
+    if not components:
         return None
     return [whole_number(each["most"]) - whole_number(each["least"]) for each in components]
 

@@ -119,7 +119,7 @@ def users_of(content: Mapping[str, Any]) -> int:
 
 def listed(content: Mapping[str, Any], verdict: str) -> list[tuple[tuple[str, ...], int]]:
     """List the sets of a verdict and their sizes; level vectors as NAME=LEVEL, and their ranks."""
-    if "components" not in content:
+    if not content.get("components"):
         return [(tuple(apis), len(apis)) for apis in content[verdict]]
     least = {each["name"]: whole_number(each["least"]) for each in content["components"]}
 

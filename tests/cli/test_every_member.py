@@ -43,7 +43,7 @@ KINDS: dict[str, list[str]] = {
     "levels": ["--levels", "levels", "--budget", "8%", "--k", "10"],
 }
 # All members of these are changed; of others what a plain file does not have.
-WHOLE = {"plain", "weights", "search"}
+WHOLE = {"plain", "weights", "search", "levels"}
 # A blocked set that holds an undecided one may be missing: it is then undecided, and not allowed.
 NOT_ALLOWED = {"block", "undecided"}
 # How long a search took says nothing of the users.
@@ -51,7 +51,7 @@ NOTHING = {"evaluated", "seconds"}
 # What a gate does not go by: it has the sentence from the rest, and takes sets in any order. What
 # is missing is the default, as in files of before that did not have it.
 UNUSED = {"guarantee", "users_possible", "users_needed", "users_range", "engine", "made"}
-UNUSED |= {"complete", "account"}
+UNUSED |= {"complete"}
 UNUSED_PARTS = {("data", "account")}
 # Chains show that too few tests were made after looking, which the audit alone finds again.
 UNUSED_PARTS |= {("confirmation", "chains")}
@@ -156,6 +156,12 @@ def changes(content: Mapping[str, Any]) -> Iterator[tuple[Path_, dict[str, Any]]
                 yield path, changed
 
 
+NOTHING_WEIGHS = {
+    "weights": dict.fromkeys([*APIS.split(","), "platform"], 0.0),
+    "recommended": [],
+    "utility": 0.0,
+    "utility_bound": 0.0,
+}
 WISHES = {
     "levels": (
         lambda file: file["components"][0].update(utility=[0, 5, 6]),
@@ -165,7 +171,9 @@ WISHES = {
         ),
         lambda file: file["components"][0].update(shows=["withheld", "raw", "step 3,000"]),
         lambda file: file["policy"].update(delta=None),
-        lambda file: file["account"].update(API=99),
+        lambda file: file["data"]["account"].update(API=99),
+        lambda file: file.pop("wishes"),
+        lambda file: file.update(made="2020-01-01"),
     ),
     "must": (
         lambda file: file.pop("must"),
@@ -223,6 +231,31 @@ def test_a_wish_that_nobody_had_is_refused(
         assert run(["gate", str(altered), "--want", ",".join(words), "--db", db]) == 2, number
     capsys.readouterr()
     assert run(["audit", "certificate", str(file), "--db", db]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.each
+@pytest.mark.parametrize(
+    ("kind", "more", "exits"),
+    [
+        ("levels", {"must": ["language"]}, {2}),
+        ("levels", {"bias_tolerated": [50.0]}, {2}),
+        ("levels", {"users_needed": [4]}, {2}),
+        ("levels", {"level": 0.5}, {2}),
+        ("levels", {"users_possible": [9]}, {1}),
+        ("levels", {"engine": "queries"}, {1}),
+        ("plain", NOTHING_WEIGHS, {3}),
+        ("plain", {"observed": 5_000}, {2}),
+        ("plain", {"components": []}, {1}),
+    ],
+)
+def test_what_a_file_cannot_have_or_nobody_noted_is_not_proved(
+    kind: str, more: dict[str, Any], exits: set[int], folder: Path
+) -> None:
+    content = made(folder, kind)[1]
+    altered = folder / "more.json"
+    altered.write_text(json.dumps(content | more))
+    db = str(folder / "d.duckdb")
+    assert run(["audit", "certificate", str(altered), "--db", db]) in exits
 
 
 @pytest.mark.usefixtures("proofs_once")

@@ -459,6 +459,23 @@ def test_decisions_fit_the_schema(schema: Any, folder: Path, tmp_path: Path) -> 
         arguments = ["decide", "--k", "5", "--budget", "0.1", "--db", str(folder / "db.duckdb")]
         assert run([*arguments, "--setting", setting, "-o", str(made), "-q"]) == 0
         jsonschema.validate(json.loads(made.read_text()), schema)
+    levels = tmp_path / "levels.toml"
+    levels.write_text(
+        '[[component]]\napis = ["Navigator.maxTouchPoints"]\nlevels = [{step = 2}, {raw = true}]\n'
+    )
+    arguments = [
+        "decide",
+        "--levels",
+        str(levels),
+        "--budget",
+        "0.1",
+        "-o",
+        str(tmp_path / "l.json"),
+    ]
+    assert run([*arguments, "--db", str(folder / "db.duckdb"), "-q"]) == 0
+    of_levels = json.loads((tmp_path / "l.json").read_text())
+    jsonschema.validate(of_levels, schema)
+    assert of_levels.keys() - schema["properties"].keys() == set()
     # files of earlier versions lack these
     later = {"view", "utility", "utility_bound", "engine", "coverage", "universe", "proof"}
     later |= {"level", "registered", "view_weight", "made"}
