@@ -29,6 +29,16 @@ _NAME_OF_USERS = re.compile(
 _NAME = re.compile(r"[^\W\d][\w .:/#()-]{0,60}")
 
 
+def named_as_in(log: LogFile, column_map: ColumnMap) -> ColumnMap:
+    """Return the map without spaces around names that the log has without them."""
+    spaced = {name: name.strip() for name in column_map.named() if name != name.strip()}
+    if not spaced:
+        return column_map
+    names = {column.name for column in reader_of(log).head_columns(log)}
+    found = {name: bare for name, bare in spaced.items() if name not in names and bare in names}
+    return column_map.renamed(found)
+
+
 def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = None) -> Collector:
     """Load the collector of a name, or the one that recognises the log.
 
@@ -36,6 +46,7 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
         InputError: None recognises it, and the message says what was seen; or its rows are
             requests.
     """
+    column_map = named_as_in(log, column_map)
     if name is not None:
         return _checked(load_plugin(COLLECTORS, name)(), log, column_map)
     for known in sorted(plugin_names(COLLECTORS), key=_GENERIC.__contains__):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -87,6 +87,20 @@ class ColumnMap:
         parts = [part.strip() for part in name.split(",")]
         together = parts if name not in names and all(part in names for part in parts) else [name]
         return [name for name in together if name in names]
+
+    def named(self) -> set[str]:
+        """All columns that the map names."""
+        return {*self.columns.values(), *self.ignore, *self.apis, *self.elements}
+
+    def renamed(self, names: Mapping[str, str]) -> ColumnMap:
+        """Return the map with other names of some columns."""
+        return replace(
+            self,
+            columns={field: names.get(name, name) for field, name in self.columns.items()},
+            ignore=frozenset(names.get(name, name) for name in self.ignore),
+            apis={names.get(name, name): api for name, api in self.apis.items()},
+            elements=frozenset(names.get(name, name) for name in self.elements),
+        )
 
     @classmethod
     def from_toml(cls, path: Path) -> ColumnMap:

@@ -12,7 +12,7 @@ from functools import partial
 
 import duckdb
 
-from fpmonitor.collectors.choosing import choose_collector
+from fpmonitor.collectors.choosing import choose_collector, named_as_in
 from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.errors import FpmonitorError, InputError, excerpt, reason_of
 from fpmonitor.logs.column_map import ColumnMap
@@ -158,7 +158,7 @@ def ingest_log(
     Raises:
         InputError: The log cannot be read; nothing of it is stored.
     """
-    column_map = column_map or ColumnMap()
+    column_map = named_as_in(log, column_map or ColumnMap())
     started = time.perf_counter()
     try:
         progress("reading")
@@ -282,6 +282,7 @@ def plan_ingest(
     database: Database, log: LogFile, collector: Collector, column_map: ColumnMap
 ) -> Judged:
     """Tell what the members of a log are, and store nothing; errors as of `ingest_log`."""
+    column_map = named_as_in(log, column_map)
     try:
         log.check_expansion()
         scan = _staged(database, log, collector, column_map)

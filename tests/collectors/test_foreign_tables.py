@@ -91,6 +91,24 @@ def test_names_have_no_spaces_around_them(tmp_path: Path, delimiter: str) -> Non
         assert (batch.stored, monitor.population().apis) == (9, ("platform",))
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_maps_may_have_the_spaces_that_a_header_has(tmp_path: Path, ending: str) -> None:
+    log, plan = tmp_path / f"a.{ending}", tmp_path / "map.toml"
+    rows = [{"platform": "x", " user": f"u{i}", " cores": 2, " page": "y"} for i in range(9)]
+    if ending == "csv":
+        lines = [",".join(map(str, row)) for row in (rows[0], *(row.values() for row in rows))]
+        log.write_text("".join(f"{line}\n" for line in lines))
+    else:
+        pl.DataFrame(rows).write_parquet(log)
+    plan.write_text('ignore = [" page"]\n[columns]\nuser = " user"\n[apis]\n" cores" = ""\n')
+    told = ["ingest", str(log), "--columns", str(plan)]
+    assert run([*told, "--plan", str(tmp_path / "again.toml")]) == 0
+    assert run([*told, "--db", str(tmp_path / "x.duckdb")]) == 0
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        apis = {name.strip() for name in monitor.population().apis}
+        assert (monitor.population().users, apis) == (9, {"platform", "cores"})
+
+
 @pytest.mark.parametrize("before", ["sep=,\n", "# a report\n\n"])
 def test_a_byte_that_is_not_utf_8_costs_its_record_alone(tmp_path: Path, before: str) -> None:
     rows = [f"u{i},x\n" for i in range(8)]
