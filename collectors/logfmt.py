@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 _SAMPLE = 100
 _FEWEST = 2  # members of a line
 _VALUE = r'"(?:[^"\\]|\\.)*"|[^\s"]*'
-_PAIR = re.compile(rf'([^\s="]+)(?:=({_VALUE}))?')
+_KEY = r'[^\s=",;]+'  # cells of a table may hold pairs, as cookies are
+_PAIR = re.compile(rf"({_KEY})(?:=({_VALUE}))?")
 # What syslog, containers and Heroku put before a line has neither `=` nor quotes.
 _LINE = re.compile(
     rf'(?P<before>(?:[^\s="]+\s+){{0,8}}?)'
-    rf'(?P<pairs>[^\s="]+=(?:{_VALUE})(?:\s+[^\s="]+(?:=(?:{_VALUE}))?)*)\s*'
+    rf"(?P<pairs>{_KEY}=(?:{_VALUE})(?:\s+{_KEY}(?:=(?:{_VALUE}))?)*)\s*"
 )
 
 

@@ -405,7 +405,7 @@ LOOKS = {
     "a day": ("on", [f"2026-01-{i % 9 + 10}" for i in range(30)], "--time"),
     "seconds since 1970": ("ts", [str(1_700_000_000 + i // 2) for i in range(30)], "--time"),
     "values that all differ": ("zone", [f"{i * 7919 % 1000}x" for i in range(30)], "--ignore"),
-    "a day of a spreadsheet": ("Datum", [f"{i + 1:02}.11.2026 9:30" for i in range(9)], "--ignore"),
+    "a day of a spreadsheet": ("Datum", [f"{i + 1:02}.11.2026 9:30" for i in range(9)], "--time"),
     "a share of the users": ("weight", [f"{1 / (i + 3):.9g}" for i in range(30)], "--ignore"),
     "a number of users": ("users", [str(i % 7) for i in range(30)], "--ignore"),
 }
