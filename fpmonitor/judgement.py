@@ -258,6 +258,8 @@ def _by_name(profile: Profile, texts: Sequence[str]) -> Verdict | None:
     words = form_words(_bare(profile.path))
     if _EXPERIMENTS.intersection(words) or any(map(_ARMS.fullmatch, texts)):
         return Verdict("metadata", "an arm of an experiment")
+    if [*words[-2:]] == ["data", "url"]:  # holds what is shown, as of `canvas.toDataURL`
+        return None
     return _named(_NAMED, words) if profile.values >= _FEWEST_NAMED else None
 
 

@@ -154,7 +154,6 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("unsafe-counts = true", "db apis", "unsafe-counts: a folder that may come from anybody"),
         ("[ldp]\nmetrics = 5", "ldp metrics", "[ldp.metrics] must be a table"),
         ("query-limit = '1'\nquery_limit = '2'", "db apis", "both spellings"),
-        ("strata = 'x.toml'", "lists plan --population 100", "lists plan cannot reckon with"),
         ("bias = 1.2", "exposure --curve --apis a", "and exposure curve cannot"),
         ("fake-share = 0.1", "ldp plan", "in the tables of the commands that have it"),
     ],
