@@ -164,8 +164,8 @@ def shuffle(
     named = ", ".join(late[:_MOST_NAMED])
     more = f" and {len(late) - _MOST_NAMED:,} more" if len(late) > _MOST_NAMED else ""
     note(
-        f"{closed:,} messages came too late and do not count; closed: {named}{more}; ask these "
-        "users in a new epoch"
+        f"{closed:,} messages came too late and do not count, ask these users in a new epoch; "
+        f"closed: {named}{more}"
     )
     return 1
 
