@@ -187,6 +187,51 @@ def test_a_release_that_is_taken_back_within_a_week_is_told_and_a_wave_of_bots_i
         assert not any("others" in text for text in texts)
 
 
+def reasons(told: list[dict[str, Any]]) -> list[str]:
+    """The new reasons to decide again that notices name."""
+    problems = [one for body in told for one in body["problems"]]
+    return [one["what"] for one in problems if one["kind"] == "decide again" and one["new"]]
+
+
+def test_who_decides_again_hears_of_a_slow_change_when_it_doubles_or_after_four_weeks(
+    settings: WatchSettings,
+) -> None:
+    """A week brought a notice each to who followed their advice; another change is told at once."""
+    days, named = (START.date(), START.date()), []
+    settings = replace(settings, by="week", decision=replace(settings.decision, days=days))
+    for week in range(8):
+        a = {user: "new" if user % 20 < week else "x" for user in range(1_000)}
+        b = {user: "new" if week >= 6 and user % 3 else "x" for user in range(1_000)}
+        day_log(settings.folder, 7 * week, range(1_000), a=a.__getitem__, b=b.__getitem__)
+        told: list[dict[str, Any]] = []
+        Watch(settings, deliver=[collect(told)]).step()
+        named.append(reasons(told))
+        if named[-1]:
+            days = ((START + timedelta(days=7 * week)).date(),) * 2
+            made = days[0] + timedelta(days=4)  # when the week is over
+            policy = replace(settings.decision.policy, candidates=("a", "b"))
+            anew = replace(settings.decision, days=days, made=made, policy=policy, users=week)
+            settings = replace(settings, decision=anew)
+    assert named == [[], ["a"], [], ["a"], [], [], ["b"], ["a"]]
+
+
+def test_that_an_api_came_is_no_change_of_a_value(
+    settings: WatchSettings, on_population: Path
+) -> None:
+    day = (START + timedelta(days=7)).date()
+    decided = replace(read_decision(on_population), days=(day, day))
+    settings = replace(settings, by="day", decision=decided)
+    told: list[dict[str, Any]] = []
+    for passed in range(10):
+        values: dict[str, Callable[[int], Any]] = {"a": lambda user: user % 3}
+        if passed >= 7:
+            values["b"] = lambda user: user % 2
+        day_log(settings.folder, passed, range(400), **values)
+        if passed >= 7:
+            Watch(settings, deliver=[collect(told)]).step()
+    assert reasons(told) == []
+
+
 def test_others_are_told_of_no_correction_of_fewer_than_k_users(settings: WatchSettings) -> None:
     told: list[dict[str, Any]] = []
     notes: list[str] = []
