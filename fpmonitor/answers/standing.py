@@ -260,9 +260,9 @@ def again(
 ) -> list[Problem]:
     """Return why to decide again: what was found once lasts, until there is another decision.
 
-    Two windows in a row must show it of sets, or that others come: a wave of bots goes by. That
-    users of both windows have changed an API is told at once, as a release may be taken back within
-    a week. Each API is told by its name, and again when it has other browsers.
+    Two windows in a row must show it: a wave of bots goes by, and a wrong log is corrected. A new
+    release that users of both windows have is told at once, as it may be taken back within a week.
+    Each API is told by its name, and again when it has other browsers.
 
     Args:
         before, after: What was known, null at first, and what is.
@@ -276,7 +276,8 @@ def again(
     if renewal.sets and lasts and not any("sets" in _reasons(body) for body in told):
         found["sets"] = "; ".join(renewal.sets)
     for one in renewal.moved or ():
-        stays = one.changed or (last is not None and one.api in last.moved)
+        is_release = one.changed and bool(one.releases)
+        stays = is_release or (last is not None and one.api in last.moved)
         if stays and one.api in after.moved and not any(_tells(body, one) for body in told):
             found[_name(one.api, one.releases)] = renewal.said_of([one])
     seen = ""

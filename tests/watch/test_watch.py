@@ -38,6 +38,8 @@ from tests.patience import patience
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from fpmonitor.decide.decision import Decision
+
 
 # Two users share a value that tells: a value of one user each looks like an id, and is no API.
 WORLD = {
@@ -166,25 +168,49 @@ def test_sets_that_one_window_alone_shows_are_no_reason_to_decide_again(
 def test_a_release_that_is_taken_back_within_a_week_is_told_and_a_wave_of_bots_is_not(
     settings: WatchSettings,
 ) -> None:
-    """Who came before and has changed is no bot; of others two weeks in a row must tell."""
-    decision = replace(settings.decision, days=(START.date(), START.date()))
-    settings = replace(settings, by="week", decision=decision)
+    """Who came before and has a new browser is no bot; of others two weeks in a row must tell."""
+    settings = replace(settings, by="week", decision=on_agents(settings.decision, week=0))
     told: list[dict[str, Any]] = []
+    (settings.folder / "bots").mkdir(parents=True)
     for week, share in enumerate((0, 0, 3, 0)):
-        bots = range(5_000, 5_000 + 200 * (week == 1))
-        values = dict.fromkeys(bots, "bot") | {
-            user: "new" if user % 20 < share else "x" for user in range(400)
-        }
-        day_log(settings.folder, 7 * week, range(400), a=values.__getitem__)
-        (settings.folder / "bots").mkdir(exist_ok=True)
-        if bots:
-            day_log(settings.folder / "bots", 7 * week, bots, a=values.__getitem__)
+        users = range(400)
+        agents_log(settings.folder, week, users, lambda user: 141 + (user % 20 < share))  # noqa: B023
+        if week == 1:
+            bots = range(5_000, 5_200)
+            agents_log(settings.folder / "bots", week, bots, lambda _: 99)
         Watch(settings, deliver=[collect(told)]).step()
-        texts = [
-            p["text"] for body in told for p in body["problems"] if p["kind"] == "decide again"
-        ]
-        assert any("have changed a" in text for text in texts) == (week >= 2), week
-        assert not any("others" in text for text in texts)
+        assert (reasons(told) == [f"{AGENT}: chromium 142"]) == (week >= 2), week
+
+
+def test_a_wrong_log_that_is_corrected_is_no_reason_to_decide_again(
+    settings: WatchSettings,
+) -> None:
+    decided = replace(settings.decision, days=(START.date(), START.date()))
+    settings = replace(settings, by="week", decision=decided)
+    told: list[dict[str, Any]] = []
+    for week in range(4):
+        wrong = "y" if week == 2 else "x"
+        day_log(settings.folder, 7 * week, range(400), a=lambda _: wrong)  # noqa: B023
+        Watch(settings, deliver=[collect(told)]).step()
+    assert reasons(told) == []
+
+
+AGENT = "Navigator.userAgent"
+
+
+def on_agents(decision: Decision, *, week: int) -> Decision:
+    """The same, decided on the users of a week by their browsers as well, once it was over."""
+    day = (START + timedelta(days=7 * week)).date()
+    policy = replace(decision.policy, candidates=("a", AGENT))
+    made = day + timedelta(days=4)
+    return replace(decision, days=(day, day), made=made, policy=policy, users=1 + week)
+
+
+def agents_log(
+    folder: Path, week: int, users: range, version: Callable[[int], int], a: str = "x"
+) -> None:
+    agents = {AGENT: lambda user: agent(version(user))[AGENT](user)}
+    day_log(folder, 7 * week, users, a=lambda _: a, **agents)
 
 
 def reasons(told: list[dict[str, Any]]) -> list[str]:
@@ -196,26 +222,25 @@ def reasons(told: list[dict[str, Any]]) -> list[str]:
 def test_who_decides_again_hears_of_a_slow_change_when_it_doubles_or_after_four_weeks(
     settings: WatchSettings,
 ) -> None:
-    """A week brought a notice each to who followed their advice; another change is told at once."""
-    days, named = (START.date(), START.date()), []
-    settings = replace(settings, by="week", decision=replace(settings.decision, days=days))
+    """Each week brought a notice to who followed their advice; another browser is told at once."""
+    settings = replace(settings, by="week", decision=on_agents(settings.decision, week=0))
+    named = []
     for week in range(8):
-        a = {user: "new" if user % 20 < week else "x" for user in range(1_000)}
-        b = {user: "new" if week >= 6 and user % 3 else "x" for user in range(1_000)}
-        day_log(settings.folder, 7 * week, range(1_000), a=a.__getitem__, b=b.__getitem__)
+        versions = {
+            user: 142 if user % 20 < week else 143 if week >= 6 and user % 3 else 141
+            for user in range(1_000)
+        }
+        agents_log(settings.folder, week, range(1_000), versions.__getitem__)
         told: list[dict[str, Any]] = []
         Watch(settings, deliver=[collect(told)]).step()
-        named.append(reasons(told))
+        named.append([one.removeprefix(f"{AGENT}: ") for one in reasons(told)])
         if named[-1]:
-            days = ((START + timedelta(days=7 * week)).date(),) * 2
-            made = days[0] + timedelta(days=4)  # when the week is over
-            policy = replace(settings.decision.policy, candidates=("a", "b"))
-            anew = replace(settings.decision, days=days, made=made, policy=policy, users=week)
-            settings = replace(settings, decision=anew)
-    assert named == [[], ["a"], [], ["a"], [], [], ["b"], ["a"]]
+            settings = replace(settings, decision=on_agents(settings.decision, week=week))
+    slow, other = ["chromium 142"], ["chromium 142, chromium 143"]
+    assert named == [[], slow, [], slow, [], [], other, []]
 
 
-def test_that_an_api_came_is_no_change_of_a_value(
+def test_what_changed_until_the_decision_was_made_is_no_news(
     settings: WatchSettings, on_population: Path
 ) -> None:
     day = (START + timedelta(days=7)).date()
