@@ -428,12 +428,25 @@ def next_steps(
         steps.append(["db", "batches"])
     found = [shlex.join(["fpmonitor", *step, *stored]) for step in steps]
     if after.above or kinds & {"appeared", "vanished", "decide again"}:
-        found.append(decide_again(decision, database))
+        vanished, appeared = (
+            [one.what for one in after.problems if one.kind == kind]
+            for kind in ("vanished", "appeared")
+        )
+        found.append(decide_again(decision, database, vanished=vanished, appeared=appeared))
     return found
 
 
-def decide_again(decision: Decision, database: Path) -> str:
-    """Return the command that asks the question of a decision of the users of now."""
+def decide_again(
+    decision: Decision,
+    database: Path,
+    *,
+    vanished: Collection[str] = (),
+    appeared: Sequence[str] = (),
+) -> str:
+    """Return the command that asks the question of a decision of the users of now.
+
+    It is about the APIs of now: who pasted it with those that have vanished was told so again.
+    """
     policy, view = decision.policy, decision.view
     words = ["fpmonitor", "decide", "--k", str(policy.k), "--budget", f"{policy.budget:.10g}"]
     if policy.delta is None:
@@ -464,5 +477,6 @@ def decide_again(decision: Decision, database: Path) -> str:
     words += [] if policy.visits == "last" else ["--unit", policy.visits]
     words += ["--realised"] if policy.realised else []
     words += ["--drop-automation"] if view.drop_automation else []
-    words += ["--candidates", ",".join(policy.candidates)]
+    left = [api for api in policy.candidates if api not in vanished] or policy.candidates
+    words += ["--candidates", ",".join([*left, *appeared])]
     return shlex.join([*words, "--db", str(database), "-o", "new.json"])
