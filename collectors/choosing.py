@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fpmonitor.collectors.json_lines import records_of
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.request_members import are_named_as_requests
+from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.errors import InputError, UnknownNameError, describe_names, excerpt
 from fpmonitor.masking import masked_text
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
@@ -29,6 +30,25 @@ _NAME_OF_USERS = re.compile(
 _NAME = re.compile(r"[^\W\d][\w .:/#()-]{0,60}")
 
 
+class Recognised(NamedTuple):
+    """A log in the form that its collector reads, and the column map with the log's own names."""
+
+    log: LogFile
+    collector: Collector
+    column_map: ColumnMap
+
+
+def recognised(log: LogFile, column_map: ColumnMap, collector: str | None = None) -> Recognised:
+    """Recognise a log, once for all that is done with it.
+
+    Raises:
+        InputError: As of `one_record_a_line` and `choose_collector`.
+    """
+    lined = one_record_a_line(log, named_as_in(log, column_map))
+    column_map = named_as_in(lined, column_map)  # names may be within what became records
+    return Recognised(lined, choose_collector(lined, column_map, collector), column_map)
+
+
 def named_as_in(log: LogFile, column_map: ColumnMap) -> ColumnMap:
     """Return the map without spaces around names that the log has without them."""
     spaced = {name: name.strip() for name in column_map.named() if name != name.strip()}
@@ -46,7 +66,6 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
         InputError: None recognises it, and the message says what was seen; or its rows are
             requests.
     """
-    column_map = named_as_in(log, column_map)
     if name is not None:
         return _checked(load_plugin(COLLECTORS, name)(), log, column_map)
     for known in sorted(plugin_names(COLLECTORS), key=_GENERIC.__contains__):
