@@ -138,6 +138,13 @@ def test_names_behind_a_number_sign_stay_names_above_agents_with_separators(tmp_
             assert (batch.stored, monitor.population().apis) == (9, ("userAgent",))
 
 
+def test_one_column_whose_name_has_a_number_sign_keeps_it(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("# platform\n" + "".join(f"p{i % 3}\n" for i in range(9)))
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        [batch] = monitor.ingest(tmp_path / "a.csv", column_map=ColumnMap({"user": "row"}))
+        assert (batch.stored, monitor.population().apis) == (9, ("# platform",))
+
+
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 def test_records_below_remarks_are_located_in_the_file(tmp_path: Path, mark: bytes) -> None:
     rows = "".join(f"u{i},x\n" for i in range(9))
