@@ -119,6 +119,15 @@ def test_a_byte_that_is_not_utf_8_costs_its_record_alone(tmp_path: Path, before:
         assert (batch.stored, batch.rejected) == (8, 1)
 
 
+def test_a_byte_that_is_not_utf_8_behind_a_mark_costs_its_record_alone(tmp_path: Path) -> None:
+    lines = as_lines([{"user": f"u{i}", "platform": "x"} for i in range(8)])
+    broken = '{"user": "u9", "platform": "grün"}\n'.encode("latin-1")
+    (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + lines + broken)
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        [batch] = monitor.ingest(tmp_path / "a.jsonl")
+        assert (batch.stored, batch.rejected) == (8, 1)
+
+
 def test_names_behind_a_number_sign_are_no_remark(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("# user,platform\n" + "".join(f"u{i},x\n" for i in range(9)))
     with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
