@@ -56,7 +56,8 @@ class _Beside(Counter[str]):
         if new:
             room = max(_MOST_BESIDE - len(self), 0)
             self.update(sorted(new)[:room])
-            self[_OTHERS] += len(new) > room
+            if len(new) > room:
+                self[_OTHERS] += 1
 
 
 class _Known(dict[str, bool]):
