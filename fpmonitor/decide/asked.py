@@ -70,6 +70,8 @@ _HOW_SETS_ARE_SEARCHED = frozenset(
     ("candidates", "confirm", "design-share", "engine", "forecast", "max-sets", "max-size")
 ) | {"search-users", "time-limit", "tolerance", "weights"}
 _EACH, _LEAST_SHARE = 4, 0.05  # times the budget, of each cohort; and of all users
+# Words that say no more than no word; elsewhere a column may be called so.
+_UNSAID = {"engine": "auto", "visits": "last"}
 _OPTIONS = {
     "components": "levels",
     "known": "resume",
@@ -221,7 +223,7 @@ def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> d
     """Check that options can go together.
 
     Args:
-        given: Name -> value; one that is empty, or the word `auto`, is not given.
+        given: Name -> value; one that is empty, or its word for the default, is not given.
         only_set: Those that the settings say for all commands: where they say how sets are
             searched, and cannot go with what was asked, they are passed over.
 
@@ -232,7 +234,7 @@ def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> d
         InputError: Two cannot go together, or one says nothing without another.
     """
     option = {name: _OPTIONS.get(name, name.replace("_", "-")) for name in given}
-    said = {option[name] for name, value in given.items() if _is_said(value)}
+    said = {option[name] for name, value in given.items() if _is_said(name, value)}
     said |= {f"{name} {given[name]}" for name in ("setting", "missing") if given.get(name)}
     free = {option[name] for name in only_set} & _HOW_SETS_ARE_SEARCHED
     for one, others in _NOT_WITH.items():
@@ -256,9 +258,8 @@ def _days(days: Any) -> float:
     raise InputError(f"after: must be numbers of days, got {days!r}", hint="such as [7, 28]")
 
 
-def _is_said(value: Any) -> bool:
-    by_default = isinstance(value, str) and value in {"auto", "last"}
-    return type(value) in {int, float} or (bool(value) and not by_default)
+def _is_said(name: str, value: Any) -> bool:
+    return type(value) in {int, float} or (bool(value) and value != _UNSAID.get(name))
 
 
 def asking(

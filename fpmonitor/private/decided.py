@@ -18,6 +18,7 @@ from fpmonitor.decide.utility import recommend
 from fpmonitor.policy import Policy
 from fpmonitor.population.evidence import Lack, Seen, find_lack
 from fpmonitor.private.selection import utility_of
+from fpmonitor.private.tokens import ABSENT, REDACTED, holds_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,7 +59,8 @@ def decision_of(
     search = _Borders(knowledge, evident, chosen)
     complete = search.search()
     allow = _listed(search.allow)
-    # Of equal weights it is the chosen set, of which the request of the same command is.
+    # Among sets of equal weight the chosen one, which the same command requests. A heavier set is
+    # recommended that only overlapping answers prove; and no API without evidence ever is.
     best = recommend(
         allow,
         weights=weights,
@@ -88,9 +90,9 @@ def _lack(knowledge: Knowledge, api: str) -> Lack | None:
     if api in knowledge.estimates:
         return None
     seen = [
-        Seen(users, kind="value" if token.startswith(("=", "#")) else "error")
+        Seen(users, kind="value" if holds_value(token) else "error")
         for (token,), users in knowledge.counts[(api,)].items()
-        if token not in ("absent", "redacted")
+        if token not in (ABSENT, REDACTED)
     ]
     return find_lack(seen, knowledge.study.k, api)
 

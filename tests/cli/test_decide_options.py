@@ -28,6 +28,7 @@ from fpmonitor.population.views import View
 from fpmonitor.store.demand import read_sites
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import Transform
+from tests.stored import stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -384,3 +385,20 @@ def test_settings_that_do_not_apply_are_passed_over_and_flags_are_refused(
         assert flags[-2].lstrip("-") in capsys.readouterr().err
     Path("fpmonitor.toml").write_text("[decide]\nmust = 'Screen.height'\n", encoding="utf-8")
     assert run([*asked, *few]) == 2, "what must hold of the answer is not passed over"
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("name", ["last", "auto"])
+def test_a_column_called_like_a_default_is_asked_for(name: str, tmp_path: Path) -> None:
+    rows = ({name: f"{i % 2}", "vendor": f"{i % 3}", "platform": f"{i % 4}"} for i in range(600))
+    db, made = stored(tmp_path, rows), tmp_path / "made.json"
+    asked = ["decide", "--db", db, "--budget", "20%", "--k", "5", "-q", "-o", str(made)]
+    exact = [*asked, "--setting", "sample"]
+    assert run([*exact, "--candidates", name]) == 0
+    assert read_decision(made).allow == ((name,),)
+    assert run([*exact, "--must", name]) == 0
+    assert read_decision(made).must == (name,)
+    assert run([*exact, "--never", name]) == 0
+    assert read_decision(made).never == (name,)
+    assert run([*asked, "-n", "600", "--candidates", "vendor", "--given", name]) == 0
+    assert read_decision(made).policy.cohorts.given == (name,)

@@ -49,11 +49,14 @@ from fpmonitor.private.study import (
 )
 from fpmonitor.private.wire import decode_uploads, encode_batch
 from fpmonitor.spectrum import CountSpectrum
+from tests.piloted import perform
 
 if TYPE_CHECKING:
     from fpmonitor.private.folder import RoleFolder
     from fpmonitor.private.study import MechanismName
 
+PAGE = (Path(__file__).parents[2] / "docs/ldp-collect.md").read_text(encoding="utf-8")
+PAGE_COMMANDS = PAGE.partition("```sh\n")[2].partition("```")[0].splitlines()
 LAW = {"=a": 0.5, "=b": 0.3, "=c": 0.12, "=d": 0.05, "=e": 0.02, "=f": 0.01}
 LISTED = ("=a", "=b", "=c", "redacted")
 
@@ -340,6 +343,37 @@ def test_randomised_answers_lead_to_a_set_and_to_a_request_for_it(
     assert not (tmp_path / "next.json").exists()
 
 
+def test_a_request_for_another_set_than_the_decision_recommends_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of an API that next to nobody has nothing is recommended, though it exposes next to nobody.
+
+    So a decision leaves it out, and the request of the same command does not.
+    """
+    made = make_role(tmp_path / "curator", "curator")
+    terms: Any = {"apis": ("x", "y"), "k": 5, "curator_key": made.ring.verifying}
+    study = study_of(population=400, budget=0.3, **terms)
+    answers = [{"x": f"={i % 2}", **({"y": "=rare"} if i < 2 else {})} for i in range(400)]
+    curator = collected(tmp_path, study, first_ask(study), answers, made)
+    files = ("--decision", str(tmp_path / "d.json"), "-o", str(tmp_path / "release.json"))
+    assert main(["private", "select", str(curator), "--setting", "fixed", *files]) == 0
+    said = capsys.readouterr().err
+    assert "for x, y, the decision recommends x: too few users have a value of y: collect" in said
+
+
+def test_the_page_of_a_pilot_names_the_way_out_where_the_epoch_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    terms = ("--apis", "x", "--population", "20000", "--budget", "30%")
+    assert main(["private", "init", "pilot", *terms]) == 0
+    study = Study.read(Path("pilot/study.json"))
+    plan = Randomisation(mechanism="grr", epsilon=1.0, values=("=0", "redacted"))
+    Path("ask.json").write_bytes(randomised_ask(study, {"x": plan}, epoch=1).to_bytes())
+    assert main(["private", "count", "--ask", "ask.json", "--folder", "pilot/curator"]) == 2
+    assert "`ldp ask --epoch N` begins a new epoch" in capsys.readouterr().err
+
+
 def test_the_estimate_of_redacted_answers_is_refused_and_all_others_are_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -374,29 +408,18 @@ def test_commands_lead_from_a_budget_over_randomised_answers_to_a_list(
         log = "".join(json.dumps(row) + "\n" for row in rows)
         Path(f"{name}.jsonl").write_text(log, encoding="utf-8")
     names = "Navigator.maxTouchPoints,Navigator.platform,Screen.colorDepth"
-    pilot, ask = ("--folder", "pilot"), ("--ask", "ask.json")
-    for command in (
-        ("ingest", "plain.jsonl", "-q"),
-        ("private", "init", "pilot", "--apis", names, "--population", "20000", "--budget", "30%",
-         "--minimum-batch", "50"),
-        ("ldp", "ask", "--study", "pilot/study.json", "--budget", "3%", "--epoch", "2",
-         "-o", "ask.json"),
-        ("private", "seal", "--from", "users.jsonl", *ask, *pilot, "-o", "up", "-q"),
-        ("private", "shuffle", "up", *ask, *pilot, "--close", "-o", "batches"),
-    ):  # fmt: skip
-        assert main(list(command)) == 0, command
-    batches = sorted(map(str, Path("batches").iterdir()))
-    curator = ("--folder", "pilot/curator")
-    assert main(["private", "count", *batches, *ask, *curator]) == 0
-    capsys.readouterr()
-    assert main(["private", "select", "pilot", "--decision", "decision.json"]) == 0
+    terms = f"--apis {names} --population 20000 --budget 30% --minimum-batch 50"
+    perform("fpmonitor ingest plain.jsonl -q")
+    perform(f"fpmonitor private init pilot {terms}")
+    *commands, last = PAGE_COMMANDS
+    for command in commands:
+        perform(command.replace("--users 40000 --budget 2%", "--budget 3%"))
     assert "Screen.colorDepth: nobody was asked" in capsys.readouterr().err
     decision = read_decision(Path("decision.json"))
     assert decision.allow == (("Navigator.maxTouchPoints", "Navigator.platform"),)
     assert decision.no_evidence == {"Screen.colorDepth": "few users"}
     assert "whole record" in decision.guarantee
-    assert main(["export", "decision.json", "--to", "csv"]) == 0
-    listed = capsys.readouterr().out.splitlines()[1:]
+    listed = perform(last.replace("permissions-policy", "csv")).splitlines()[1:]
     assert [line.split(",")[1] for line in listed] == [
         "exposed", "exposed", "no evidence"
     ]  # fmt: skip
@@ -429,6 +452,11 @@ def test_every_set_has_the_verdict_that_its_limit_gives() -> None:
             if found.weight == made.utility:
                 assert made.recommended == found.recommended.apis
             assert Decision.from_json(json.loads(json.dumps(made.to_json()))) == made
+            assert made.utility >= found.weight
+            for apis in made.allow:
+                assert knowledge.promise(apis).upper <= study.budget, (apis, made.allow)
+            for apis in made.undecided:
+                assert knowledge.promise(apis).upper > study.budget, (apis, made.undecided)
             for size in range(1, 5):
                 for apis in itertools.combinations(made.evident, size):
                     verdict, _ = made.verdict(apis)

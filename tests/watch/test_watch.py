@@ -1084,11 +1084,23 @@ def test_each_thing_in_the_way_is_told_once(
     [new] = [p for p in notice["problems"] if p["kind"] == "future" and p["new"]]
     assert (code, new["what"]) == (0, "edge/*-*-*.jsonl"), "another host, while the first is wrong"
     assert "edge/2099-01-04.jsonl" in new["text"]
+    (folder / "far").mkdir()
+    for part in range(4):  # of two users each, and of k together
+        users = range(930 + 2 * part, 932 + 2 * part)
+        day_log(folder / "far", f"2099-01-0{part + 1}", users, a=lambda _: 0, b=lambda _: 0)
+    code, [notice], _ = daily(0)
+    [new] = [p for p in notice["problems"] if p["kind"] == "future" and p["new"]]
+    assert (code, new["what"]) == (0, "far/*-*-*.jsonl")
+    assert "2099" not in new["text"], "a log of fewer than k users is not named"
     good(folder, 1)
     assert problems(1) == (0, [])
     # A source falls silent: told when a whole day is missing, once.
     assert problems(2) == (0, [])
-    hosts = [("future", "*-*-*.jsonl"), ("future", "edge/*-*-*.jsonl")]
+    hosts = [
+        ("future", "*-*-*.jsonl"),
+        ("future", "far/*-*-*.jsonl"),
+        ("future", "edge/*-*-*.jsonl"),
+    ]
     assert problems(3) == (0, [*hosts, ("no logs", "2026-01-03")])
     assert problems(4) == (0, [])
     # An API comes under another name.

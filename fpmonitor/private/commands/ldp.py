@@ -131,7 +131,7 @@ def ask(
                     budget=budget,
                 )
             except UndecidableError as error:  # the others are requested all the same
-                note(error.message)
+                note(str(error))
     chosen = {api: plan for api, (_, plan) in plans.items() if plan is not None}
     question = randomised_ask(terms, chosen, epoch=epoch) if chosen else None
     rows = [asdict(plans[api][0]) for api in sorted(plans)]
@@ -142,15 +142,8 @@ def ask(
             hint=f"use more --users, or a larger --{'budget' if accuracy is None else 'accuracy'}",
         )
     note(_spent(terms, chosen, answering), quiet=quiet)
-    within = accuracy or (budget or 0) / 2
-    trivial = [
-        api
-        for api, plan in chosen.items()
-        if needs_no_answers(
-            len(plan.values) - 1, k=terms.k, population=terms.population, accuracy=within
-        )
-    ]
-    if trivial:
+    within = accuracy if budget is None else budget / 2
+    if within is not None and (trivial := _trivial(terms, chosen, within)):
         named = ", ".join(trivial)
         note(
             "so few values expose next to nobody, whatever epsilon is: answers show only how many "
@@ -159,6 +152,17 @@ def ask(
         )
     if output is not None:
         emit(question.to_bytes().decode(), output)
+
+
+def _trivial(study: Study, chosen: Mapping[str, Randomisation], accuracy: float) -> list[str]:
+    """Return the APIs of so few values that any answers reach the accuracy."""
+    return [
+        api
+        for api, plan in chosen.items()
+        if needs_no_answers(
+            len(plan.values) - 1, k=study.k, population=study.population, accuracy=accuracy
+        )
+    ]
 
 
 def _spent(study: Study, chosen: Mapping[str, Randomisation], users: int) -> str:
