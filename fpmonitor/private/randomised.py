@@ -235,9 +235,9 @@ def _joint_reports(
     counts: Mapping[tuple[str, ...], int],
 ) -> ApiReports:
     """Return reports on several APIs, each randomised on its own: their matrices' product."""
-    matrix = np.ones((1, 1))
+    matrix: NDArray[np.float64] = np.ones((1, 1))
     for plan in plans:
-        matrix = np.kron(matrix, mechanism_of(plan).matrix())
+        matrix = np.asarray(np.kron(matrix, mechanism_of(plan).matrix()), dtype=np.float64)
     limit = token_limit(study.report_bytes, apis)
     numbers = []
     for plan in plans:
