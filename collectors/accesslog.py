@@ -8,9 +8,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.collectors import json_lines
+from fpmonitor.collectors.log_forms import USER_AGENT
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.records import OF_NAVIGATIONS
-from fpmonitor.collectors.request_members import USER_AGENT, are_requests, request_members
+from fpmonitor.collectors.request_members import are_requests, request_members
 from fpmonitor.collectors.tables import MAX_DEPTH, SAMPLE_ROWS, Column, hashed, select_fields
 from fpmonitor.collectors.text_logs import (
     PROBLEM,

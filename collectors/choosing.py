@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fpmonitor.collectors.json_lines import records_of
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.request_members import are_named_as_requests
+from fpmonitor.collectors.unfolding import one_record_a_line
 from fpmonitor.errors import InputError, UnknownNameError, describe_names, excerpt
 from fpmonitor.masking import masked_text
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 from fpmonitor.unit import refuse_requests
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.logs.contract import (
         Collector,
@@ -27,6 +30,26 @@ _NAME_OF_USERS = re.compile(
     r"((?:user|visitor|client|device)[ _-]?(?:id|uuid)|uid|visitor|client)(?=,|$)"
 )
 _NAME = re.compile(r"[^\W\d][\w .:/#()-]{0,60}")
+_MEMBER = re.compile(rf"[@$]?{_NAME.pattern}")  # as of Logstash and of JSON schemas
+
+
+class Recognised(NamedTuple):
+    """A log in the form that its collector reads, and the column map with the log's own names."""
+
+    log: LogFile
+    collector: Collector
+    column_map: ColumnMap
+
+
+def recognised(log: LogFile, column_map: ColumnMap, collector: str | None = None) -> Recognised:
+    """Recognise a log, once for all that is done with it.
+
+    Raises:
+        InputError: As of `one_record_a_line` and `choose_collector`.
+    """
+    lined = one_record_a_line(log, named_as_in(log, column_map))
+    column_map = named_as_in(lined, column_map)  # names may be within what became records
+    return Recognised(lined, choose_collector(lined, column_map, collector), column_map)
 
 
 def named_as_in(log: LogFile, column_map: ColumnMap) -> ColumnMap:
@@ -46,23 +69,17 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
         InputError: None recognises it, and the message says what was seen; or its rows are
             requests.
     """
-    column_map = named_as_in(log, column_map)
     if name is not None:
         return _checked(load_plugin(COLLECTORS, name)(), log, column_map)
     for known in sorted(plugin_names(COLLECTORS), key=_GENERIC.__contains__):
         candidate: Collector = load_plugin(COLLECTORS, known)()
         if candidate.recognises(log, column_map):
             return _checked(candidate, log, column_map)
-    seen = _seen(log)
-    user = column_map.name_of("user")
     names = _names(log)
-    columns = {column.name for column in reader_of(log).head_columns(log)} if names else set()
-    if names and column_map.columns.get("user") not in {None, "row", *columns}:
-        near = UnknownNameError("column", user, columns).nearest
-        raise InputError(
-            f"{log.label}: no column {excerpt(user)!r}; seen: {seen}",
-            hint=f"nearest: {', '.join(near)}" if near else "--user NAME names those who were seen",
-        )
+    seen = _seen(log, names)
+    user = column_map.name_of("user")
+    if names and "user" in column_map.columns and user not in {"row", *names}:
+        _check_user(log, user, seen)
     likely = _NAME_OF_USERS.search(seen)
     if are_named_as_requests(names):
         raise refuse_requests(log.label, "wide", quote(likely[1]) if likely else "COLUMN")
@@ -87,6 +104,18 @@ def choose_collector(log: LogFile, column_map: ColumnMap, name: str | None = Non
     )
 
 
+def _check_user(log: LogFile, user: str, seen: str) -> None:
+    """Refuse a name of the users that the first records do not have."""
+    columns = [column.name for column in reader_of(log).head_columns(log)]
+    if user in columns:
+        return
+    near = UnknownNameError("column", user, filter(_MEMBER.fullmatch, columns)).nearest
+    raise InputError(
+        f"{log.label}: no column {excerpt(user)!r}; seen: {seen}",
+        hint=f"nearest: {', '.join(near)}" if near else "--user NAME names those who were seen",
+    )
+
+
 def _checked(collector: Collector, log: LogFile, column_map: ColumnMap) -> Collector:
     """Return the collector; refuse requests of which nobody said who a row is, before any log."""
     if hasattr(collector, "unit_of"):
@@ -94,22 +123,31 @@ def _checked(collector: Collector, log: LogFile, column_map: ColumnMap) -> Colle
     return collector
 
 
-def _seen(log: LogFile) -> str:
-    if names := _names(log):
+def _seen(log: LogFile, names: Sequence[str]) -> str:
+    if names:
         kind = "columns " if log.format == "csv" else ""
         return kind + describe_names(list(map(excerpt, names)))
     if log.format == "csv":
         header = log.head.decode("utf-8-sig", "replace").splitlines()[0]
         return f"header {masked_text(excerpt(header))!r}"
-    return "no line that is a JSON object"
+    members = describe_names([masked_text(excerpt(name)) for name in _members(log)])
+    return f"members {members}" if members else "no line that is a JSON object"
+
+
+def _members(log: LogFile) -> list[str]:
+    return list(next(records_of(log.head), ()))
 
 
 def _names(log: LogFile) -> list[str]:
-    """Names of columns, or of members of the first object; none where they could be values."""
+    """Names of columns, or of members of the first object; none where they could be values.
+
+    Of a table without names, whose texts are JSON, cells of the first row are those of members.
+    """
     if log.format == "parquet":
         return [name for name, _ in log.parquet_columns]
     if log.format == "jsonl":
-        return list(next(records_of(log.head), ()))
+        members = _members(log)
+        return members if all(map(_MEMBER.fullmatch, members)) else []
     header, *records = log.head.decode("utf-8-sig", "replace").splitlines()[:100]
     names = list(filter(None, _cells(header)))
     values = {cell for record in records for cell in _cells(record)}

@@ -43,12 +43,21 @@ class _Beside(Counter[str]):
     """Names of what records lack, and how many have each; many names, which may be data, as one."""
 
     def add(self, names: Iterable[str]) -> None:
-        """Count a record that has members of these names."""
-        names = sorted(names)
-        new = [name for name in names if name not in self]
-        room = max(_MOST_BESIDE - len(self), 0)
-        self.update(name for name in names if name in self)
-        self.update([*new[:room], *([_OTHERS] if new[room:] else [])])
+        """Count a record that has members of these names.
+
+        Most have those of the record before: `update`, of all their names, took five times as long.
+        """
+        new = []
+        for name in names:
+            if name in self:
+                self[name] += 1
+            else:
+                new.append(name)
+        if new:
+            room = max(_MOST_BESIDE - len(self), 0)
+            self.update(sorted(new)[:room])
+            if len(new) > room:
+                self[_OTHERS] += 1
 
 
 class _Known(dict[str, bool]):
@@ -186,13 +195,13 @@ def leaf_names(
 def _with_names(document: Mapping[str, Any], user: str) -> tuple[_Rows, set[str]] | None:
     """Read rows that are lists, beside the names of their columns; tell the members of both."""
     for held_by, listed in document.items():
-        rows = [_cells(row) for row in listed] if isinstance(listed, list) else []
-        width = len(rows[0]) if rows else 0
-        if not width or any(len(row) != width for row in rows):
-            continue
-        for place in _NAMES:
+        width = len(_cells(listed[0])) if isinstance(listed, list) and listed else 0
+        for place in _NAMES if width else ():
             names = _column_names(document.get(place))
             if len(names) == width == len({*names}):
+                rows = [_cells(row) for row in listed]
+                if any(len(row) != width for row in rows):
+                    break
                 index = document.get("index")
                 is_index = isinstance(index, list) and len(index) == len(rows)
                 keys = list(map(str, index or ())) if is_index else None

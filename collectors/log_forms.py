@@ -14,6 +14,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.value_forms import AGENT, AGENT_NAMES
 
 COOKIE = "fpm"
+USER_AGENT = "http:user-agent"
 HEADERS = (
     "User-Agent", "Accept-Language", "Accept-Encoding", "DNT", "Sec-GPC", "Sec-CH-UA",
     "Sec-CH-UA-Mobile", "Sec-CH-UA-Platform", "Sec-CH-UA-Platform-Version", "Sec-CH-UA-Arch",
@@ -29,12 +30,11 @@ _QUOTED = r'(?:[^"\\]|\\.)*'
 _MOST_FIELDS = 200
 _BY_SEPARATOR = ("\t", "|", ";", ",")
 _SEEN, _NEARLY_ALL = 200, 0.8
-AGENT_FIELD = "http:user-agent"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\[[^\]]*\]|[^\s"]\S*')
 _MONTH_NAME = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 # Field -> what its values begin with.
 _BY_VALUES = {
-    AGENT_FIELD: re.compile(rf"({AGENT_NAMES}|curl|Wget|Go-http-client|python-requests)/\d"),
+    USER_AGENT: re.compile(rf"({AGENT_NAMES}|curl|Wget|Go-http-client|python-requests)/\d"),
     "host": re.compile(r"(?i)(::ffff:)?(\d{1,3}\.){3}\d{1,3}\b(?!\.)|\[?[0-9a-f]{0,4}:[0-9a-f:]*:"),
     "time": re.compile(
         rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d|\d{{1,2}}/{_MONTH_NAME}/\d{{4}}[: ]\d\d:\d\d"
@@ -268,7 +268,7 @@ def _named_by_values(form: LineForm, lines: Sequence[str]) -> LineForm | None:
             if sum(map(bool, map(begins.match, texts))) >= _NEARLY_ALL * len(texts)
         )
         names.setdefault(next(fitting, f"{UNNAMED} {place}"))
-    if AGENT_FIELD not in names or not {"host", "time"}.intersection(names):
+    if USER_AGENT not in names or not {"host", "time"}.intersection(names):
         return None
     return replace(form, names=(*names, REST))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor import safe_files
-from fpmonitor.collectors.log_forms import OF_PAGES
+from fpmonitor.collectors.log_forms import OF_PAGES, USER_AGENT
 from fpmonitor.collectors.request_members import (
     FORWARDED,
     NO_HEADER,
@@ -461,7 +461,7 @@ class RecordCollector(ABC):
             time=record.get("time"),
             cookie=record.get("user"),
             address=record.get("host"),
-            agent=record.get("http:user-agent"),
+            agent=record.get(USER_AGENT),
         )
 
     def _complete(self, log: LogFile, record: Record) -> Visit:

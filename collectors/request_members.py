@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fpmonitor.collectors.log_forms import CAPTURED, REST, UNNAMED
+from fpmonitor.collectors.log_forms import CAPTURED, REST, UNNAMED, USER_AGENT
 from fpmonitor.vocabulary import header_of, known_apis, meanings
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from fpmonitor.collectors.tables import Column
     from fpmonitor.logs.column_map import ColumnMap
 
-USER_AGENT = "http:user-agent"
 FORWARDED = "http:x-forwarded-for"
 OF_RESOURCE = "tells the resource, not the browser"
 OF_PLACE = "tells where the request came from"

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.log_forms import (
-    AGENT_FIELD,
     CAPTURED,
     REST,
+    USER_AGENT,
     fields_form,
     form_of,
     known_forms,
@@ -44,8 +44,8 @@ _TOO_LONG = f"longer than {_MAX_LINE:,} characters"
 _BLOCK = 1 << 24
 _SAMPLE = 1000  # lines by which a form is recognised
 _FIELDS, _DATE = "#Fields:", "#Date:"
-_AGENT = r"^[A-Za-z]+/\d"
-_IN_PLACE = 0.05  # of the user agents of a form's lines
+_PRODUCT = r"^[A-Za-z]+/\d"  # a user agent begins with one, also that of a tool
+_IN_PLACE = 0.05  # of the lines with a user agent
 _PORT = r":\d+$"
 _CONTROL = r"[\x00-\x08\x0a-\x1f\x7f]"  # but tabs, between fields
 
@@ -112,20 +112,21 @@ def _forms_of(head: bytes, given: str) -> tuple[LineForm, ...]:
 
 
 def _shows_agents(form: LineForm, lines: Sequence[str]) -> bool:
-    """Whether some of the user agents in lines are where their form has them.
+    """Whether the form has a field of user agents, where one in 20 lines with any has it.
 
-    Many a `log_format` of a site begins as the usual ones, and has other fields behind: none is in
-    its place then. Any stranger can send one in another header, such as `Referer`.
+    Many a `log_format` of a site begins as a usual one, and has other fields behind: no line has it
+    there then. Not most lines need to: any stranger can send a user agent in another header, such
+    as `Referer`. Lines without one, and captured headers, speak against no form.
     """
     with_agent = [line for line in lines if AGENT.search(line)]
     if form.captured or not with_agent:
         return True
-    if AGENT_FIELD not in form.names:
+    if USER_AGENT not in form.names:
         return False
     import polars as pl  # noqa: PLC0415 -- slow to load
 
-    # Not by `re`, which a line of a stranger can keep busy for hours.
-    cells = _cells(pl.Series(with_agent, dtype=pl.String), form)[AGENT_FIELD]
+    # The form is matched by Polars: a line of a stranger can keep `re` busy for hours.
+    cells = _cells(pl.Series(with_agent, dtype=pl.String), form)[USER_AGENT]
     return sum(map(bool, map(AGENT.search, cells.drop_nulls()))) >= _IN_PLACE * len(with_agent)
 
 
@@ -170,11 +171,11 @@ def _with_captured(form: LineForm, lines: Sequence[str]) -> LineForm:
     cells = _cells(pl.Series(lines, dtype=pl.String), form)[CAPTURED].drop_nulls().str.split("|")
     names = [f"{CAPTURED}.{place}" for place in range(max(cells.list.len().to_list(), default=0))]
     agents = [
-        int(cells.list.get(place, null_on_oob=True).str.contains(_AGENT).sum())
+        int(cells.list.get(place, null_on_oob=True).str.contains(_PRODUCT).sum())
         for place in range(len(names))
     ]
     if any(agents):
-        names[agents.index(max(agents))] = "http:user-agent"
+        names[agents.index(max(agents))] = USER_AGENT
     return replace(form, captured=tuple(names))
 
 

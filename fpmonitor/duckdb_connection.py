@@ -28,6 +28,8 @@ HOW_TO_GET_HTTPFS = (
     f"{install('encryption')}, which takes a DuckDB that it is packed for; or let "
     "DuckDB fetch it: python -c \"import duckdb; duckdb.sql('INSTALL httpfs')\""
 )
+# DuckDB 2 does not close what is in use; before, there was no such error.
+_IN_USE = getattr(duckdb, "ResourceInUseException", duckdb.InterruptException)
 _INTERRUPTED = "Query interrupted"
 _connections: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 
@@ -110,7 +112,7 @@ def interrupt_and_close(connection: duckdb.DuckDBPyConnection) -> None:
         connection.interrupt()
         try:
             connection.close()
-        except duckdb.ResourceInUseException:
+        except _IN_USE:
             time.sleep(0.01)
         else:
             return

@@ -29,8 +29,7 @@ from fpmonitor.answers.trend import Against, TrendReport, report_trend
 from fpmonitor.answers.window_check import check_window
 from fpmonitor.answers.window_lengths import Confirmed, count_confirmed, longer_windows
 from fpmonitor.closing import Closing
-from fpmonitor.collectors.choosing import choose_collector
-from fpmonitor.collectors.unfolding import one_record_a_line
+from fpmonitor.collectors.choosing import recognised
 from fpmonitor.decide.asked import DecideQuestion, asking
 from fpmonitor.decide.decision import Decision
 from fpmonitor.disclosure import Audience
@@ -64,7 +63,6 @@ from fpmonitor.store.files import NO_PATIENCE, Patience
 from fpmonitor.store.followed import Follower
 from fpmonitor.store.ingest import ingest_all
 from fpmonitor.store.looks import first_names, note_look
-from fpmonitor.store.names import say_names
 from fpmonitor.store.snapshot import Window, units_of
 from fpmonitor.store.windows import Division, LeftOut, Period
 from fpmonitor.unit import Unit, weakest
@@ -186,12 +184,10 @@ class Monitor(Closing):
         """
         column_map = column_map or ColumnMap()
         with _opened(logs, name, allow_network=allow_network) as files:
-            lined = [one_record_a_line(log, column_map) for log in files]
-            recognised = [(log, choose_collector(log, column_map, collector)) for log in lined]
-            say_names(self.database, column_map.apis)
+            known = [recognised(log, column_map, collector) for log in files]
             if digest_values:
                 keep_digests_only(self.database)
-            stored = ingest_all(self.database, recognised, column_map, progress=progress)
+            stored = ingest_all(self.database, known, progress=progress)
             return [report for reports in stored for report in reports]
 
     def store_demand(

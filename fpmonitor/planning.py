@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from glob import has_magic
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from fpmonitor.account import SET_ASIDE, Member
-from fpmonitor.collectors.choosing import choose_collector
-from fpmonitor.collectors.unfolding import one_record_a_line
+from fpmonitor.collectors.choosing import recognised
 from fpmonitor.errors import InputError
 from fpmonitor.judgement import LOOKS, USER_AGENTS, Verdict
 from fpmonitor.logs.finding import log_files
@@ -73,18 +73,18 @@ def plan_logs(
         log_files(paths, allow_network=allow_network) as logs,
         Database(Path(folder) / "plan.duckdb", create=True) as database,
     ):
-        lined = [one_record_a_line(log, column_map) for log in logs]
-        recognised = [(log, choose_collector(log, column_map, collector)) for log in lined]
-        return {log.label: plan_ingest(database, log, one, column_map) for log, one in recognised}
+        known = [recognised(log, column_map, collector) for log in logs]
+        return {one.log.label: plan_ingest(database, *one) for one in known}
 
 
-def write_map(path: Path, planned: Mapping[str, Judged], column_map: ColumnMap) -> None:
+def write_map(path: Path, planned: Mapping[str, Judged]) -> None:
     """Write the column map by which logs are read as they were planned."""
-    write_bytes(path, [map_text(planned, column_map).encode()])
+    write_bytes(path, [map_text(planned).encode()])
 
 
-def map_text(planned: Mapping[str, Judged], column_map: ColumnMap) -> str:
+def map_text(planned: Mapping[str, Judged]) -> str:
     """Return the TOML text of the column map; the first log that has a member decides on it."""
+    column_map = _joined([judged.column_map for judged in planned.values()])
     members: dict[str, Member] = {}
     asks: dict[str, Verdict] = {}
     for judged in planned.values():
@@ -119,6 +119,17 @@ def map_text(planned: Mapping[str, Judged], column_map: ColumnMap) -> str:
         lines += ["", f"[{table}]"]
         lines += [f"{_toml(name)} = {_toml(value)}" for name, value in entries.items()]
     return "\n".join([*lines, ""])
+
+
+def _joined(maps: Sequence[ColumnMap]) -> ColumnMap:
+    """Return the one map of logs, which may have its names with spaces or without."""
+    return replace(
+        maps[0],
+        columns={field: name for one in reversed(maps) for field, name in one.columns.items()},
+        ignore=frozenset().union(*(one.ignore for one in maps)),
+        apis={name: api for one in maps for name, api in one.apis.items()},
+        elements=frozenset().union(*(one.elements for one in maps)),
+    )
 
 
 def _settings(column_map: ColumnMap) -> Iterator[str]:

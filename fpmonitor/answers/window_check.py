@@ -298,7 +298,8 @@ def _run(series: _Series, population: Population, *, new: NDArray[Any]) -> tuple
         budget=policy.budget,
         log_terms=(math.log(RUN_LENGTH), math.log(RUN_LENGTH)),
         monotone=least is not None,
-    ).mean_of(policy.draws)
+    )
+    test = replace(test, draws=policy.draws)
     spectra = (unit_source(least or source, USERS).spectrum(one) for one in series.decision.allow)
     evidence = [*map(test.log_above, spectra)]
     return tuple(go_on(before[0][1] if before else [0.0] * len(evidence), evidence))

@@ -24,7 +24,7 @@ from fpmonitor.cli.options import (
     WAIT,
 )
 from fpmonitor.cli.settings import Settings
-from fpmonitor.cli.spellings import understood
+from fpmonitor.cli.spellings import position_of_command, understood
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.cli.table import FIRST, GROUPS, MOVED
 from fpmonitor.errors import FpmonitorError, UnitError
@@ -134,10 +134,15 @@ def _tell(text: str) -> None:
 def _outcome(arguments: Sequence[str], context: Context) -> Any:
     tree = command_tree()
     settings = Settings.read(tree)
-    moved = next((name for name in arguments if not name.startswith("-")), "")
-    if moved in MOVED:
+    takes_value = {
+        spelling: not getattr(option, "is_flag", False)
+        for option in tree.params
+        for spelling in option.opts
+    }
+    command = position_of_command(arguments, takes_value)
+    for moved in {*arguments[command : command + 1]} & MOVED.keys():
         _tell(f"{moved} is now: fpmonitor {MOVED[moved]}")
-    arguments = understood(arguments, tree.commands)
+    arguments = understood(arguments, tree.commands, takes_value)
     hidden = os.environ.get(HIDE_BELOW_VARIABLE)
     try:
         # In a context of its own: the patience of this command is not that of the next one.

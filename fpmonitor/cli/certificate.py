@@ -20,7 +20,7 @@ from fpmonitor.cli.output import Shown, emit
 from fpmonitor.decide.credible import departures_within
 from fpmonitor.decide.deciding import tolerance_proofs
 from fpmonitor.decide.decision import Decision, as_now
-from fpmonitor.decide.files import read_any_decision
+from fpmonitor.decide.files import read_any_decision, refuse_parts
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, install
 from fpmonitor.render import decisions
@@ -90,11 +90,8 @@ def certificate(
     except ModuleNotFoundError as error:
         raise InputError(f"audit certificate needs {error.name}", hint=install("audit")) from error
     decided = read_any_decision(decision)
-    if decided.parts is not None:
-        raise InputError(
-            f"{decision}: follows from answers of which the curator has the counts",
-            hint="`fpmonitor private select CURATOR --decision FILE` finds it again",
-        )
+    again = "`fpmonitor private select CURATOR --decision FILE` finds it again"
+    refuse_parts(decision, decided, hint=again)
     if not decided.proof or decided.setting == "sample" or decided.policy.delta is None:
         raise InputError(
             f"{decision}: holds no proof",

@@ -253,7 +253,7 @@ def _plan(
         raise PolicyError("a plan", "is for the owner of the data only")
     logs, target = logs_and_map(paths)
     plans = plan_logs(logs, column_map, collector=reading.collector, allow_network=allow_network)
-    write_map(target, plans, column_map)
+    write_map(target, plans)
     shown.show(store.accounts({label: judged.account for label, judged in plans.items()}))
     for label, judged in plans.items():
         if judged.rejected:

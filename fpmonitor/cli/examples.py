@@ -238,7 +238,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     ),
     "private": (
         "private simulate --pilot tried",
-        "private init pilot --apis Screen.width,Screen.height --population 100000 --budget 5%",
+        "private serve pilot",
     ),
     "private init": (
         "private init pilot --apis Screen.width,Screen.height --population 100000 --budget 5%",
@@ -280,7 +280,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     ),
     "private simulate": (
         "private simulate --budget 5%",
-        "private simulate --pilot tried",
+        "private simulate --budget 10% --k 3 --setting fixed --group 200",
     ),
 }
 MATTER: Mapping[str, str] = {
@@ -311,7 +311,7 @@ MATTER: Mapping[str, str] = {
     "scale sql": "--from --user --time --candidates --dialect",
     "scale sketch make": "--apis --key-file --output --share --from",
     "release": "--apis --k --output --mechanism --epsilon",
-    "private init": "--role --port --name --apis --k",
+    "private init": "--apis --population --budget --role --curator-key",
     "private seal": "--ask --from --study --output --to",
-    "private simulate": "--budget --apis --k --population --setting",
+    "private simulate": "--budget --pilot --apis --k --population",
 }

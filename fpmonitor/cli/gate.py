@@ -11,7 +11,7 @@ from fpmonitor.cli.options import DECISION
 from fpmonitor.cli.output import Shown
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.decide.credible import read_credible_decision
-from fpmonitor.errors import InputError
+from fpmonitor.decide.files import refuse_parts
 from fpmonitor.render import decisions
 from fpmonitor.vocabulary import split_names
 
@@ -58,11 +58,7 @@ def gate(
         answer = decided.answer(apis)
         shown.show(decisions.gate_output(answer))
         return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
-    if decided.parts is not None:
-        raise InputError(
-            f"{decision}: follows from answers of which the curator has the counts",
-            hint="leave --db away: the file answers by its lists",
-        )
+    refuse_parts(decision, decided, hint="leave --db away: the file answers by its lists")
     from fpmonitor.answers.decide import answer_gate  # noqa: PLC0415 -- slow
     from fpmonitor.cli.context import open_monitor  # noqa: PLC0415
     from fpmonitor.cli.users import check_borne_out  # noqa: PLC0415

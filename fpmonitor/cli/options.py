@@ -23,6 +23,24 @@ _BY_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+")
 _FACTORS = {"K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9}
 
 
+def is_named(context: typer.Context, option: str) -> bool:
+    """Whether the command line itself names an option; `option` as the function calls it.
+
+    What the settings file or the environment says is for other commands as well: it is not refused.
+    """
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def named_options(context: typer.Context) -> list[str]:
+    """Return the options that the command line itself names, as it may write them."""
+    return [
+        max(one.opts, key=len)
+        for one in context.command.params
+        if one.param_type_name == "option" and is_named(context, one.name or "")
+    ]
+
+
 def _check_address(context: typer.Context, address: str | None) -> str | None:
     """Refuse what is not an address, and one with a token where all users of a computer see it."""
     if address is None:
@@ -36,7 +54,7 @@ def _check_address(context: typer.Context, address: str | None) -> str | None:
     check_address(address)
     user = address.partition("://")[2].rpartition("@")[0]
     may_tell = ";" in address or ":" in user or "?" in address
-    if may_tell and source is not None and source.name == "COMMANDLINE":
+    if may_tell and is_named(context, "engine"):
         raise InputError(
             "--engine: an address with parameters may hold a token, which others could read here",
             hint="set FPMONITOR_ENGINE instead",

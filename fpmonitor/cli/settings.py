@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from typer.models import OptionInfo
 
 from fpmonitor.cli import options
-from fpmonitor.cli.table import MOVED
+from fpmonitor.cli.table import MERGED, MOVED
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.safe_files import read_toml
 
@@ -101,6 +101,8 @@ class Settings:
             raise InputError(f"{SETTINGS_FILE}: {title} must be a table of settings")
         if isinstance(command, TyperGroup):
             for name in table:
+                if now := MERGED.get(" ".join((*path, name))):
+                    raise InputError(f"{SETTINGS_FILE}: [{'.'.join((*path, name))}]: now {now}")
                 _check_name(f"command in {title}", name, command.commands)
             # A lazy command is checked when it is loaded.
             return {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fpmonitor.answers.shares import SharesReport, shares_of_logs, shares_of_users
-from fpmonitor.cli.options import LOG_FORMAT, QUIET, K, share
+from fpmonitor.cli.options import LOG_FORMAT, QUIET, K, is_named, share
 from fpmonitor.cli.output import emit, note
 from fpmonitor.cli.users import DROP_AUTOMATION, UsersOfSource
 from fpmonitor.errors import InputError
@@ -93,9 +93,7 @@ def shares(
     A visitor is an address, or the cookie that `collect log-line` logs, with a user agent on a day.
     """
     if paths:
-        source = context.get_parameter_source("db")
-        named = source is not None and source.name == "COMMANDLINE"
-        if named or users != SharedUsers(db=users.db):
+        if is_named(context, "db") or users != SharedUsers(db=users.db):
             raise InputError(
                 "shares: visitors are counted in the whole access log",
                 hint="leave the options for users of a database away",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from fpmonitor.cli.table import MOVED
@@ -14,7 +14,25 @@ _OF_THE_PAGE = frozenset(("--browser", "--db", "--no-browser", "--port"))
 _ALONE = {"version": "--version", "-V": "--version"}
 
 
-def understood(arguments: Sequence[str], commands: Collection[str]) -> list[str]:
+def position_of_command(words: Sequence[str], takes_value: Mapping[str, bool]) -> int:
+    """Where the command stands behind options of all commands; the end where there is none.
+
+    Args:
+        words: Arguments of `fpmonitor`.
+        takes_value: Whether the next word is the value of an option of all commands.
+    """
+    position = 0
+    while position < len(words):
+        option, _, value = words[position].partition("=")
+        if option not in takes_value:
+            return position
+        position += 2 if takes_value[option] and not value else 1
+    return len(words)
+
+
+def understood(
+    arguments: Sequence[str], commands: Collection[str], takes_value: Mapping[str, bool]
+) -> list[str]:
     """Return the arguments as the commands take them.
 
     `fpmonitor LOG` opens the page, or prints one screen where no browser can be opened,
@@ -27,7 +45,7 @@ def understood(arguments: Sequence[str], commands: Collection[str]) -> list[str]
     if _OTHERS in options:
         options = [_OTHERS, *(word for word in options if word != _OTHERS)]
     options = [part for word in options for part in _spelled(word)]
-    first = int(options[:1] == [_OTHERS])
+    first = position_of_command(options, takes_value)
     name = options[first] if len(options) > first else ""
     if name == "help":
         options = [*options[:first], *options[first + 1 :], "--help"]

@@ -170,8 +170,21 @@ GROUPS: tuple[Entry, ...] = (
     ),
     Entry(
         "private",
-        "fpmonitor.private.commands.app:app",
-        "Collect so that no party holds a whole record.",
+        about="Collect so that no party holds a whole record.",
+        below=(
+            Entry("init", "fpmonitor.private.commands.making:init"),
+            Entry("seal", "fpmonitor.private.commands.users:seal_records"),
+            Entry("shuffle", "fpmonitor.private.commands.roles:shuffle"),
+            Entry("count", "fpmonitor.private.commands.roles:count_reports_of"),
+            Entry("publish", "fpmonitor.private.commands.roles:publish"),
+            Entry("close", "fpmonitor.private.commands.roles:close"),
+            Entry("status", "fpmonitor.private.commands.roles:status"),
+            Entry("backup", "fpmonitor.private.commands.roles:backup"),
+            Entry("rotate", "fpmonitor.private.commands.roles:rotate"),
+            Entry("serve", "fpmonitor.private.commands.roles:serve_role"),
+            Entry("select", "fpmonitor.private.commands.selection:select"),
+            Entry("simulate", "fpmonitor.private.commands.selection:simulate"),
+        ),
     ),
 )
 # Where the commands of version 0.1 are: for one release, a note names that, and the command runs.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from fpmonitor.cluster.asking import is_query, newest, visits
-from fpmonitor.collectors.choosing import choose_collector
+from fpmonitor.collectors.choosing import choose_collector, named_as_in
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.logs.frames import frame_log
 from fpmonitor.sql import quote_name, quote_text
@@ -93,7 +93,8 @@ def _stored(
             hint="ingest the logs that they were converted from",
         )
     with frame_log(rows.with_columns(pl.col(pl.Null).cast(pl.String)), label) as log:
-        return ingest_log(database, log, choose_collector(log, column_map), column_map)
+        named = named_as_in(log, column_map)
+        return ingest_log(database, log, choose_collector(log, named), named)
 
 
 def _text_of(moment: Any, column: str) -> str:

@@ -140,7 +140,7 @@ class PartsKnown:
 
     Attributes:
         largest: Largest number of APIs that were seen together.
-        randomised: APIs that were seen alone, as users randomised them.
+        randomised: APIs whose answers users randomised.
     """
 
     largest: Annotated[int, msgspec.Meta(ge=1)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fpmonitor.estimate.evalues import log_share, window_test
@@ -104,7 +104,9 @@ def weigh(decision: Decision, source: SpectrumSource, *, new_users: bool) -> Evi
         monotone=source.least is not None,
         factors=policy.sample.departure.factors,
     )
-    units = {USERS: test.mean_of(policy.draws), **({PATH: test} if policy.visits == "both" else {})}
+    units = {USERS: replace(test, draws=policy.draws)}
+    if policy.visits == "both":
+        units[PATH] = test
     found = source.spectra(sets)
     lowest = found if source.least is None else source.least.spectra(sets)
     return Evidence(

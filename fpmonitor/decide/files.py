@@ -55,6 +55,18 @@ def _strangers(content: Any, known: Any, of: str = "") -> Iterator[str]:
             yield from _strangers(each, other, of)
 
 
+def refuse_parts(path: Path, decision: Decision, *, hint: str) -> None:
+    """Refuse to count users for a decision about users of whom nobody saw a whole record.
+
+    Raises:
+        InputError: It is one.
+    """
+    if decision.parts is not None:
+        raise InputError(
+            f"{path}: follows from answers of which the curator has the counts", hint=hint
+        )
+
+
 def read_decision(path: Path) -> Decision:
     """Read a decision file about sets; errors as of `read_any_decision`."""
     decision = read_any_decision(path)

@@ -10,9 +10,9 @@ docs/certificate.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -50,24 +50,17 @@ class WindowTest:
     # users too few.
     within: AveragedScore | None
     above: AveragedScore | None
-
-    def mean_of(self, draws: int) -> Self:
-        """Return the e-values of the mean of the scores of draws, told together: see visits.md."""
-        if draws == 1:
-            return self
-        within, above = (
-            None if score is None else replace(score, weights=score.weights / draws)
-            for score in (self.within, self.above)
-        )
-        return replace(self, within=within, above=above)
+    # How many values of each user a spectrum tells together, whose scores count by their mean: see
+    # visits.md.
+    draws: int = 1
 
     def log_within(self, spectrum: CountSpectrum) -> float:
         """Evidence that a set is within the budget, nats; its exponential is an e-value."""
-        return _log_e(self.within, spectrum)
+        return _log_e(self.within, spectrum, self.draws)
 
     def log_above(self, spectrum: CountSpectrum) -> float:
         """Evidence that a set is above the budget, nats; its exponential is an e-value."""
-        return _log_e(self.above, spectrum)
+        return _log_e(self.above, spectrum, self.draws)
 
 
 def window_test(
@@ -124,11 +117,11 @@ def _design(
     )
 
 
-def _log_e(test: AveragedScore | None, spectrum: CountSpectrum) -> float:
+def _log_e(test: AveragedScore | None, spectrum: CountSpectrum, draws: int) -> float:
     """Logarithm of an e-value, from the spectrum of all users of the window."""
     if test is None or math.isinf(test.charge):
         return _NO_EVIDENCE
-    nats = test.base.sign * test.scale * Score(test.weights)(spectrum)
+    nats = test.base.sign * test.scale * Score(test.weights).mean_of(draws)(spectrum)
     lost = test.charge - test.clock.log_factor + _ROUNDING * (1 + abs(nats))
     return max(nats - lost - test.base.bound, _NO_EVIDENCE)
 

@@ -30,6 +30,7 @@ from fpmonitor.answers.standing import (
     probable_causes,
     problem,
     taken_back,
+    told_before,
     vanished,
 )
 from fpmonitor.decide.evidence import identity_of
@@ -40,6 +41,7 @@ from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.watching import (
     last_checked,
+    latest_notices,
     record_check,
     stored_data,
     users_of_the_future,
@@ -56,10 +58,12 @@ if TYPE_CHECKING:
     from fpmonitor.lookout.settings import WatchSettings
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.population import Population
+    from fpmonitor.store.watching import HostAhead
 
 _FALSE_CAUSES = 0.01
 _NUMBERS = re.compile(r"\d+")
 _MOST_DAYS = 31  # that are looked at for faults, the newest
+_MOST_NOTICES = 50  # that are read for what was told already, the newest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,7 +283,9 @@ class Look:
         if report.late and settings.by is not None and report.since is not None:
             problems.append(late(settings.by, report.since, report.late))
         if report.renewal is not None:
-            problems += again(before, after, report.renewal)
+            notices = latest_notices(self.monitor.database, most=_MOST_NOTICES)
+            told = told_before(notices, settings.decision, after)
+            problems += again(before, after, report.renewal, told=told)
         return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))
 
     def _all_gone(self) -> list[Problem]:
@@ -306,20 +312,25 @@ class Look:
             gap = report.until
         return [] if gap is None else [problem("no logs", f"{gap:%Y-%m-%d}", by=by)]
 
-    def _in_the_future(self, users: int, logs: Mapping[str, int]) -> list[Problem]:
-        """Tell of visits whose clock is ahead, and of which log, where k users have such visits."""
+    def _in_the_future(self, users: int, hosts: Sequence[HostAhead]) -> list[Problem]:
+        """Tell of visits whose clock is ahead, and of which log, where k users have such visits.
+
+        A clock that stays wrong is told once. The users of a host are counted together: one that
+        writes a log a minute has few in each. A log with fewer than k is not named.
+        """
         k = self.settings.decision.policy.k
         if users:
             self.note(f"{users:,} users have visits of the future, which no window holds yet")
-        # A clock that stays wrong is told once: logs of one host differ in numbers, day and part.
-        hosts: dict[str, list[str]] = {}
-        for name in (self._name(log) for log, count in logs.items() if count >= k):
-            hosts.setdefault(_NUMBERS.sub("*", name), []).append(name)
-        if users >= k and not hosts:
+        told: dict[str, list[str]] = {}
+        for host in hosts:
+            if host.users >= k:
+                names = [self._name(log) for log, count in host.logs.items() if count >= k]
+                what = _NUMBERS.sub("*", self._name(next(iter(host.logs))))
+                told.setdefault(what, []).extend(names)
+        if users >= k and not told:
             return [problem("future", "visits", of="")]
         return [
-            problem("future", what, of=f" of {name}{f' and {len(rest):,} more' if rest else ''}")
-            for what, (name, *rest) in hosts.items()
+            problem("future", what, of=_of_logs(names or [what])) for what, names in told.items()
         ]
 
     def _name(self, log: str) -> str:
@@ -407,6 +418,11 @@ class Look:
             return report_check(users, decision).limits
         except UndecidableError:
             return {}
+
+
+def _of_logs(names: Sequence[str]) -> str:
+    first, *rest = names
+    return f" of {first}{f' and {len(rest):,} more' if rest else ''}"
 
 
 def standing_of(standing: str | None) -> Standing | None:

@@ -18,6 +18,7 @@ from fpmonitor.decide.utility import recommend
 from fpmonitor.policy import Policy
 from fpmonitor.population.evidence import Lack, Seen, find_lack
 from fpmonitor.private.selection import utility_of
+from fpmonitor.private.tokens import ABSENT, REDACTED, holds_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,7 +59,8 @@ def decision_of(
     search = _Borders(knowledge, evident, chosen)
     complete = search.search()
     allow = _listed(search.allow)
-    # Of equal weights it is the chosen set, of which the request of the same command is.
+    # Among sets of equal weight the chosen one, which the same command requests. A heavier set is
+    # recommended that only overlapping answers prove; and no API without evidence ever is.
     best = recommend(
         allow,
         weights=weights,
@@ -69,7 +71,7 @@ def decision_of(
         made=datetime.now(UTC).date(),
         users=knowledge.users,
         no_evidence=lacks,
-        parts=PartsKnown(largest=knowledge.largest, randomised=tuple(sorted(knowledge.estimates))),
+        parts=PartsKnown(largest=knowledge.largest, randomised=tuple(sorted(knowledge.randomised))),
         allow=allow,
         block=_listed(search.block),
         undecided=_listed(search.refused - search.block),
@@ -85,12 +87,12 @@ def decision_of(
 
 def _lack(knowledge: Knowledge, api: str) -> Lack | None:
     """Say why the answers on an API are no evidence, by its plain ones; None if they are."""
-    if api in knowledge.estimates:
+    if api in knowledge.randomised:
         return None
     seen = [
-        Seen(users, kind="value" if token.startswith(("=", "#")) else "error")
+        Seen(users, kind="value" if holds_value(token) else "error")
         for (token,), users in knowledge.counts[(api,)].items()
-        if token not in ("absent", "redacted")
+        if token not in (ABSENT, REDACTED)
     ]
     return find_lack(seen, knowledge.study.k, api)
 

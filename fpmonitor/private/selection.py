@@ -78,7 +78,7 @@ def select_values(
     study: Study,
     counts: Counts,
     *,
-    randomised: Mapping[str, RandomisedAnswers] | None = None,
+    randomised: Mapping[ApiSet, RandomisedAnswers] | None = None,
     setting: Setting = "statistical",
     weights: Mapping[str, float] | None = None,
 ) -> Selection:
@@ -95,7 +95,24 @@ def select_values(
     """
     if setting not in SETTINGS:
         raise InputError(f"setting: {setting!r} is not one of {', '.join(SETTINGS)}")
-    both = {one: Knowledge(study, counts, one, randomised) for one in SETTINGS}
+    return select_known(known_of(study, counts, randomised), setting, weights)
+
+
+def known_of(
+    study: Study, counts: Counts, randomised: Mapping[ApiSet, RandomisedAnswers] | None = None
+) -> dict[Setting, Knowledge]:
+    """Return what is known in each setting.
+
+    Args:
+        study, counts, randomised: As for `Knowledge`.
+    """
+    return {one: Knowledge(study, counts, one, randomised) for one in SETTINGS}
+
+
+def select_known(
+    both: Mapping[Setting, Knowledge], setting: Setting, weights: Mapping[str, float] | None = None
+) -> Selection:
+    """Choose by what is known in both settings: see `select_values`."""
     chosen, best = heaviest_set(both[setting], weights)
     return Selection(
         setting=setting,
@@ -104,7 +121,7 @@ def select_values(
         recommended=describe(both, chosen),
         weight=utility_of(chosen, weights),
         best=best,
-        singles=tuple(describe(both, (api,)) for api in study.apis),
+        singles=tuple(describe(both, (api,)) for api in both[setting].study.apis),
         rules={
             one: tuple(
                 sorted(knowledge.rules(chosen, beaten=True), key=lambda promise: promise.upper)

@@ -58,6 +58,7 @@ class Reconciliation:
             and not taken twice, waiting, the minimum, and sent on.
         wanted: Messages that lack to the minimum; 0 once something was passed on.
         undelivered: Batches that wait for the recipient.
+        late: Messages that came after the request was closed, which the shuffler refused.
         counted, refused: Messages at the recipient: counted, and arrived without counting.
         missing: Messages that were passed on, and that the recipient does not know of; repeats,
             which are among the refused, make it smaller, even negative.
@@ -72,6 +73,7 @@ class Reconciliation:
     seconds: int | None
     accepted: int
     repeated: int
+    late: int
     held: int
     minimum: int | None
     wanted: int
@@ -141,6 +143,7 @@ def reconciled(roles: Sequence[RoleStatus]) -> list[Reconciliation]:
                 epsilon=ask.epsilon,
                 accepted=ask.messages.get("accepted", 0),
                 repeated=ask.messages.get("replayed", 0),
+                late=ask.messages.get("closed ask", 0),
                 held=waiting_messages,
                 minimum=ask.minimum,
                 wanted=0 if sent or not ask.minimum else max(0, ask.minimum - waiting_messages),

@@ -227,7 +227,7 @@ class RoleStore(Closing):
         if place in {(other.epoch, other.round) for other in self._asks.values()}:
             raise InputError(
                 f"ask: round {ask.round} of epoch {ask.epoch} has another request already",
-                hint="use a new number for the next round",
+                hint="`ldp ask --epoch N` begins a new epoch, `select --round N` a further round",
             )
         with self.transaction():
             self.run("private/add_ask", id=ask.id, content=ask.to_bytes(), added=time.time())

@@ -29,6 +29,11 @@ def is_token(text: str) -> bool:
     return _TOKEN.fullmatch(text) is not None
 
 
+def holds_value(token: str) -> bool:
+    """Whether a token is a value, or the digest of one, and none of the words."""
+    return token.startswith(("=", "#"))
+
+
 def fitting(token: str, limit: int, study: bytes) -> str:
     """Replace a token that is too long for a report by a digest of 128 bits.
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fpmonitor.errors import PolicyError
+from fpmonitor.errors import PolicyError, excerpt
 from fpmonitor.release.singling_out import best_baseline
 
 QueryVerdict = Literal["answer", "warn", "refuse"]
@@ -51,8 +52,10 @@ class QueryPolicy:
         """
         if text == "log2":
             return cls.for_users(users)
-        if not text.isascii() or not text.isdigit() or int(text) < 1:
-            raise PolicyError("query-limit", f"must be log2 or a number from 1 on, got {text!r}")
+        if not re.fullmatch("[0-9]{1,18}", text) or int(text) < 1:
+            raise PolicyError(
+                "query-limit", f"must be log2 or a number from 1 on, got {excerpt(text)!r}"
+            )
         return cls(max(int(text) // 2, 1), int(text))
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.safe_files import is_file_name, read_toml
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -66,7 +66,7 @@ class ServeConfig:
     max_spool_bytes: _Count = 2_000_000_000
     min_free_bytes: _Count = 64_000_000
     flush_seconds: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 5.0
-    query_limit: Annotated[str, msgspec.Meta(pattern="^(log2|[1-9][0-9]{0,17})$")] | None = None
+    query_limit: str | None = None
 
     @property
     def spool_folder(self) -> Path:
@@ -124,6 +124,14 @@ def read_config(path: Path) -> ServeConfig:
         config = msgspec.convert(content, ServeConfig, dec_hook=relative)
     except msgspec.ValidationError as error:
         raise InputError(f"{path}: {error}") from error
+    if config.query_limit is not None:
+        # Numpy comes with it, which whoever takes records does without.
+        from fpmonitor.release.query_audit import QueryPolicy  # noqa: PLC0415
+
+        try:
+            QueryPolicy.from_text(config.query_limit, users=1)
+        except PolicyError as error:
+            raise InputError(f"{path}: {error}") from error
     config = replace(config, headers=tuple(map(str.lower, config.headers)))
     foreign = sorted(set(config.headers) - _HEADERS)
     if foreign:

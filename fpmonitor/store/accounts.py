@@ -57,13 +57,14 @@ class Staged:
 
 @dataclass(slots=True)
 class Judged:
-    """The account of one log, and what of it only the user can say.
+    """The account of one log, the column map it is read by, and what of it only the user can say.
 
     `rejected` counts records that cannot be stored, as far as a plan has looked; `reason` is the
     commonest.
     """
 
     account: Account
+    column_map: ColumnMap
     asks: dict[str, Verdict] = field(default_factory=dict)
     rejected: int = 0
     reason: str = ""
@@ -185,7 +186,8 @@ class _Judging:
             if path not in scan.fields.values()
         ]
         members += self._spare()
-        return Judged(Account(counted.records, self.staged.unit, tuple(members)), asks)
+        account = Account(counted.records, self.staged.unit, tuple(members))
+        return Judged(account, self.column_map, asks)
 
     def _verdict(self, profile: Profile, path: str, setting: Setting) -> Verdict:
         names = (profile.path, path)

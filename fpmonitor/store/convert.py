@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from fpmonitor.collectors.choosing import choose_collector
-from fpmonitor.collectors.unfolding import one_record_a_line
+from fpmonitor.collectors.choosing import recognised
 from fpmonitor.errors import InputError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
 from fpmonitor.safe_files import whole_file
 from fpmonitor.store.database import Database
-from fpmonitor.store.ingest import ingest_log
+from fpmonitor.store.ingest import ingest_log, names_said
 from fpmonitor.store.names import said_names, say_names
 from fpmonitor.unit import check_limits
 
@@ -61,16 +60,15 @@ def convert(
     """
     column_map = column_map or ColumnMap()
     with tempfile.TemporaryDirectory(prefix="fpmonitor-") as scratch, log_files(paths) as logs:
-        lined = [one_record_a_line(log, column_map) for log in logs]
-        recognised = [(log, choose_collector(log, column_map, collector)) for log in lined]
+        known = [recognised(log, column_map, collector) for log in logs]
         with Database(Path(scratch) / "converted.duckdb", create=True) as database:
             database.run("convert/fix_key")
             reports = [
-                ingest_log(database, log, reader, column_map, progress=partial(progress, log.label))
-                for log, reader in recognised
+                ingest_log(database, *one, progress=partial(progress, one.log.label))
+                for one in known
             ]
             check_limits([report.unit for report in reports], rows_are_users=rows_are_users)
-            say_names(database, column_map.apis)
+            say_names(database, names_said(known))
             frame = _visits(database, said_names(database))
     with whole_file(target) as scratch_file:
         frame.write_parquet(scratch_file)

@@ -12,8 +12,7 @@ from functools import partial
 
 import duckdb
 
-from fpmonitor.collectors.choosing import choose_collector, named_as_in
-from fpmonitor.collectors.unfolding import one_record_a_line
+from fpmonitor.collectors.choosing import Recognised, recognised
 from fpmonitor.errors import FpmonitorError, InputError, excerpt, reason_of
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import (
@@ -63,19 +62,20 @@ _TOGETHER = 64  # logs that are stored in one transaction
 
 def ingest_all(
     database: Database,
-    logs: Iterable[tuple[LogFile, Collector]],
-    column_map: ColumnMap,
+    logs: Iterable[Recognised],
     *,
     progress: Callable[[str, str], None] = lambda _source, _stage: None,
 ) -> Iterator[list[BatchReport]]:
     """Store logs in their order, each as `ingest_log` does; yield what became of each, once stored.
 
-    Small ones that are alike are stored together, which shares most of the cost.
+    What their column maps say that columns hold is said of the database, too. Small ones that are
+    alike are stored together, which shares most of the cost.
 
     Raises:
         InputError: A log cannot be read; nothing of it is stored, and all before it were.
     """
-    rest, group = iter(logs), list[tuple[LogFile, Collector]]()
+    rest, group = iter(logs), list[Recognised]()
+    said: dict[str, str] = {}
     most = _TOGETHER
     refusal: InputError | None = None
     is_over = False
@@ -86,10 +86,14 @@ def ingest_all(
             is_over = True
         except InputError as error:  # those before it are stored all the same
             is_over, refusal = True, error
-        if not is_over and len(group) < most and is_small(group[-1][0]):
+        if not is_over and len(group) < most and is_small(group[-1].log):
             continue
+        names = names_said(group)
+        if not names.items() <= said.items():
+            say_names(database, names)
+            said |= names
         parts = 0
-        for reports in _in_parts(database, group, column_map, progress):
+        for reports in _in_parts(database, group, progress):
             parts += 1
             yield reports
         most = min(2 * most, _TOGETHER) if parts < 2 else max(most // 2, 2)
@@ -112,33 +116,34 @@ def ingest_files(
         database, files: The open database, and the files in their order.
     """
     with each_log(files) as logs:
-        lined = (one_record_a_line(log, column_map) for log in logs)
-        recognised = ((log, choose_collector(log, column_map, collector)) for log in lined)
-        say_names(database, column_map.apis)
         if digest_values:
             keep_digests_only(database)
-        yield from ingest_all(database, recognised, column_map)
+        yield from ingest_all(database, (recognised(log, column_map, collector) for log in logs))
+
+
+def names_said(logs: Iterable[Recognised]) -> dict[str, str]:
+    """Column -> the API that the maps of logs say it holds, by the names that the logs have."""
+    return {name: api for one in logs for name, api in one.column_map.apis.items()}
 
 
 def _in_parts(
     database: Database,
-    group: Sequence[tuple[LogFile, Collector]],
-    column_map: ColumnMap,
+    group: Sequence[Recognised],
     progress: Callable[[str, str], None],
 ) -> Iterator[list[BatchReport]]:
     """Store logs together, or each half of them."""
     if len(group) == 1:
-        [(log, collector)] = group
+        [(log, collector, column_map)] = group
         report_progress = partial(progress, log.label)
         yield [ingest_log(database, log, collector, column_map, progress=report_progress)]
     elif group:
-        progress(group[0][0].label, "reading")
-        if reports := ingest_group(database, group, column_map):
+        progress(group[0].log.label, "reading")
+        if reports := ingest_group(database, group):
             yield reports
             return
         middle = len(group) // 2
         for half in (group[:middle], group[middle:]):
-            yield from _in_parts(database, half, column_map, progress)
+            yield from _in_parts(database, half, progress)
 
 
 def ingest_log(
@@ -158,7 +163,7 @@ def ingest_log(
     Raises:
         InputError: The log cannot be read; nothing of it is stored.
     """
-    column_map = named_as_in(log, column_map or ColumnMap())
+    column_map = column_map or ColumnMap()
     started = time.perf_counter()
     try:
         progress("reading")
@@ -282,7 +287,6 @@ def plan_ingest(
     database: Database, log: LogFile, collector: Collector, column_map: ColumnMap
 ) -> Judged:
     """Tell what the members of a log are, and store nothing; errors as of `ingest_log`."""
-    column_map = named_as_in(log, column_map)
     try:
         log.check_expansion()
         scan = _staged(database, log, collector, column_map)

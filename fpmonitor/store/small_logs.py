@@ -36,6 +36,7 @@ from fpmonitor.store.staging import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fpmonitor.collectors.choosing import Recognised
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.logs.contract import (
         Collector,
@@ -57,13 +58,12 @@ def is_small(log: LogFile) -> bool:
         return False
 
 
-def ingest_group(
-    database: Database, group: Sequence[tuple[LogFile, Collector]], column_map: ColumnMap
-) -> list[BatchReport] | None:
+def ingest_group(database: Database, group: Sequence[Recognised]) -> list[BatchReport] | None:
     """Store small logs as if one after the other; null where that takes one after the other."""
     started = time.perf_counter()
-    logs, collector = [log for log, _ in group], group[0][1]
-    are_alike = len({type(one) for _, one in group}) == 1
+    logs, (_, collector, column_map) = [one.log for one in group], group[0]
+    are_alike = len({type(one.collector) for one in group}) == 1
+    are_alike = are_alike and all(one.column_map == column_map for one in group)
     if not (are_alike and all(map(is_small, logs))) or any(log.left_out for log in logs):
         return None
     before = logs_that_begin(database, [beginning_of(log) for log in logs])

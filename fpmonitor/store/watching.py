@@ -100,11 +100,29 @@ def stored_data(database: Database) -> str | None:
     return "/".join(map(str, parts)) if parts[0] else None
 
 
-def users_of_the_future(database: Database, now: datetime) -> tuple[int, dict[str, int]]:
-    """Count users of visits whose time is more than a day ahead, in all and by log."""
+@dataclass(frozen=True, slots=True)
+class HostAhead:
+    """Logs whose names differ in numbers alone, as those of one host do, with times ahead.
+
+    Attributes:
+        users: Users of visits whose time is ahead, in all of its logs.
+        logs: Log -> those users of it, most first.
+    """
+
+    users: int
+    logs: Mapping[str, int]
+
+
+def users_of_the_future(database: Database, now: datetime) -> tuple[int, list[HostAhead]]:
+    """Count users of visits whose time is more than a day ahead, in all and by host."""
     moment = naive_utc(now + timedelta(days=1))
-    [(_, users), *logs] = database.rows("watch/future", moment=moment)
-    return int(users), {str(log): int(count) for log, count in logs}
+    [(_, _, users), *counted] = database.rows("watch/future", moment=moment)
+    hosts = {host: count for host, log, count in counted if log is None and host is not None}
+    logs: dict[str, dict[str, int]] = {host: {} for host in hosts}
+    for host, log, count in counted:
+        if log is not None:
+            logs[host][log] = count
+    return users, [HostAhead(count, logs[host]) for host, count in hosts.items()]
 
 
 def last_checked(database: Database, watched: str) -> tuple[str | None, str | None]:
@@ -150,6 +168,11 @@ def undelivered_notices(database: Database, watched: str) -> list[Notice]:
     """Notices whose delivery is not certain, in their order."""
     rows = database.rows("watch/undelivered", decision=watched)
     return [Notice(number=number, body=json.loads(body)) for number, body in rows]
+
+
+def latest_notices(database: Database, *, most: int) -> list[Mapping[str, Any]]:
+    """Return what the newest notices on all decisions tell, the newest first."""
+    return [json.loads(body) for (body,) in database.rows("watch/latest", most=most)]
 
 
 def mark_delivered(database: Database, notice: Notice) -> None:

@@ -175,7 +175,7 @@ class Desk:
 
     def map_text(self, column_map: ColumnMap) -> str:
         """Return the column map by which `fpmonitor ingest` reads so."""
-        return map_text(self.plan(column_map), column_map)
+        return map_text(self.plan(column_map))
 
     def stored(self, k: int) -> Stored | None:
         """Return what the database holds; null before the first log."""

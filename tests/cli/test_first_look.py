@@ -63,4 +63,4 @@ def test_an_exposure_says_of_which_apis_the_log_is_no_evidence(
 
 @pytest.mark.parametrize("option", ["--db=other.duckdb", "--db other.duckdb", "--port=8123"])
 def test_options_of_the_page_mean_the_page(log: str, option: str) -> None:
-    assert understood([log, *option.split()], ["ui", "look"])[0] == "ui"
+    assert understood([log, *option.split()], ["ui", "look"], {})[0] == "ui"

@@ -93,6 +93,13 @@ def test_commands_that_answer_many_counts_at_once_are_refused(
     assert run([*command, "--db", db, "--reader", "ann", "--query-limit", "100000"]) == 0
 
 
+def test_a_limit_that_is_no_number_is_refused(db: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["exposure", "--apis", APIS[3], "--db", db, "--reader", "ann", "--query-limit"]
+    for limit in ("0", "some", "9" * 5000):
+        assert run([*asked, limit]) == 2
+        assert "query-limit: must be log2 or a number" in capsys.readouterr().err
+
+
 UNCOUNTED = [
     ["decide", "--budget", "0.05"],
     ["check", "decision.json"],

@@ -51,6 +51,8 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> s
         ("check d.json --list l.csv --from CSV", "check d.json --list l.csv --from csv"),
         ("db apis --for-others", "--for-others db apis"),
         ("exposure rare --for-others", "--for-others exposure --apis rare"),
+        ("--wait 3 apis", "--wait 3 db apis"),
+        ("--wait 3 exposure rare --for-others", "--for-others --wait 3 exposure --apis rare"),
         ("version", "--version"),
         ("-V", "--version"),
         ("help gate", "gate --help"),

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fpmonitor.cli import run
 from fpmonitor.collectors.choosing import choose_collector
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.logs.column_map import ColumnMap
@@ -633,6 +634,24 @@ def test_unreadable_files_say_what_and_how_to_mend(tmp_path: Path, name: str) ->
     assert file in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+VALUES_AS_NAMES = {
+    "lines of Fluentd": '2026-03-01T10:00:00Z\talice\t{"mail": "alice@example.org"}\n',
+    "users as names": '{"alice@example.org": {"platform": "x"}, "alice": {"platform": "y"}}\n',
+}
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("name", VALUES_AS_NAMES)
+def test_a_log_that_is_refused_shows_no_value_as_a_name(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "a.log", VALUES_AS_NAMES[name] * 9)
+    assert run(["ingest", str(path), "--db", str(tmp_path / "x.duckdb")]) == 2
+    message = capsys.readouterr().err
+    assert "alice" not in message
+    assert "xxxxx@xxxxxxx.xxx" in message
 
 
 @pytest.mark.parametrize("cut", [0.5, 0.9])

@@ -119,6 +119,15 @@ def test_a_byte_that_is_not_utf_8_costs_its_record_alone(tmp_path: Path, before:
         assert (batch.stored, batch.rejected) == (8, 1)
 
 
+def test_a_byte_that_is_not_utf_8_behind_a_mark_costs_its_record_alone(tmp_path: Path) -> None:
+    lines = as_lines([{"user": f"u{i}", "platform": "x"} for i in range(8)])
+    broken = '{"user": "u9", "platform": "grün"}\n'.encode("latin-1")
+    (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + lines + broken)
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        [batch] = monitor.ingest(tmp_path / "a.jsonl")
+        assert (batch.stored, batch.rejected) == (8, 1)
+
+
 def test_names_behind_a_number_sign_are_no_remark(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("# user,platform\n" + "".join(f"u{i},x\n" for i in range(9)))
     with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
@@ -136,6 +145,13 @@ def test_names_behind_a_number_sign_stay_names_above_agents_with_separators(tmp_
             column_map = ColumnMap({"user": user}, ignore=frozenset({"# user"}))
             [batch] = monitor.ingest(tmp_path / "a.csv", column_map=column_map)
             assert (batch.stored, monitor.population().apis) == (9, ("userAgent",))
+
+
+def test_one_column_whose_name_has_a_number_sign_keeps_it(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("# platform\n" + "".join(f"p{i % 3}\n" for i in range(9)))
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        [batch] = monitor.ingest(tmp_path / "a.csv", column_map=ColumnMap({"user": "row"}))
+        assert (batch.stored, monitor.population().apis) == (9, ("# platform",))
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])

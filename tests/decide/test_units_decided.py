@@ -11,7 +11,8 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.estimate.looks import decision_criteria
-from fpmonitor.population.visits import DRAWS, PathSource, VisitSource, drawn_visits, tuple_ids
+from fpmonitor.policy import DRAWS
+from fpmonitor.population.visits import PathSource, VisitSource, drawn_visits, tuple_ids
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.visits import VisitRows
 

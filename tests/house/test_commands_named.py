@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from fpmonitor.cli import command_tree, run
 from fpmonitor.cli.examples import EXAMPLES, MATTER
-from fpmonitor.cli.table import FIRST, GROUPS, MOVED
+from fpmonitor.cli.table import FIRST, GROUPS, MERGED, MOVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -230,3 +230,21 @@ def test_a_name_of_before_does_the_same_and_says_where_it_is(
     assert (said.out, said.err) == (printed, f"fpmonitor: {name} is now: fpmonitor {MOVED[name]}\n")
     assert flaw_of(MOVED[name]) is None
     assert name not in command_tree().commands
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("name", MERGED)
+def test_a_command_that_became_an_option_is_named_by_that_also_to_a_settings_file(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert flaw_of(MERGED[name]) is None
+    assert run(name.split()) == 2
+    assert f"`fpmonitor {MERGED[name]}`" in capsys.readouterr().err
+    group, _, command = name.partition(" ")
+    monkeypatch.chdir(tmp_path)
+    Path("fpmonitor.toml").write_text(f"[{group}.{command}]\nk = 5\n", encoding="utf-8")
+    assert run([group, next(iter(loaded_group(loaded((group,)))))]) == 2
+    assert f"[{group}.{command}]: now {MERGED[name]}" in capsys.readouterr().err

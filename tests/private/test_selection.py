@@ -440,11 +440,11 @@ def test_select_finds_the_epoch_that_has_answers_or_names_those_that_have(
     channel.close()
     # An epoch that the store does not know begins with the first request, of the same study.
     opened = tmp_path / "epoch-9.json"
-    first_of = [*command, "--epoch", "9", "--next", "curator", "-o", str(opened)]
-    for unused in ("--decision", "--weights", "--redact", "--round"):
-        assert run([*first_of, unused, "9"]) == 2
+    first_of = [*command[:3], "--epoch", "9", "--next", "curator", "-o", str(opened)]
+    for unused in (*("--decision", "--weights", "--redact", "--round"), "--setting"):
+        assert run([*first_of, unused, "fixed" if unused == "--setting" else "9"]) == 2
         said = capsys.readouterr().err
-        assert f"epoch 9 is new and has no answers, which {unused} needs" in said
+        assert f"epoch 9 is new and has no answers for {unused};" in said
         assert "epochs that were asked: 1, 7, 8" in said
         assert not opened.exists()
     assert run(first_of) == 0

@@ -23,6 +23,7 @@ from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.sending import send_uploads, straight
 from fpmonitor.private.services import MAX_UPLOADS_BYTES, recipient_app, shuffler_app
 from fpmonitor.private.shuffler import Shuffler
+from fpmonitor.private.status import RoleStatus, reconciled
 from fpmonitor.private.store import Receipt
 from fpmonitor.private.study import CollectionRequest, Study, first_ask
 from fpmonitor.private.transport import (
@@ -33,6 +34,7 @@ from fpmonitor.private.transport import (
     read_password,
 )
 from fpmonitor.private.wire import decode_configs
+from fpmonitor.safe_files import typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -245,6 +247,18 @@ def test_status_tells_numbers_of_messages_only(world: World) -> None:
     messages = {one["id"]: one["messages"] for one in status["asks"]}
     assert messages == {FIRST.id.hex(): {"accepted": 4, "held": 4}, None: {"unreadable": 1}}
     assert world.at_curator.get("/status", headers=AUTHORISED).json()["role"] == "curator"
+
+
+def test_status_counts_the_answers_that_came_too_late(world: World) -> None:
+    world.at_shuffler.post("/uploads", content=body(range(11)), headers=BYTES)
+    assert world.at_shuffler.post(f"/asks/{FIRST.id.hex()}/close", headers=AUTHORISED).is_success
+    world.at_shuffler.post("/uploads", content=body(range(3)), headers=BYTES)
+    answers = [
+        service.get("/status", headers=AUTHORISED)
+        for service in (world.at_shuffler, world.at_curator)
+    ]
+    [found] = reconciled([typed(one.json(), RoleStatus, "status") for one in answers])
+    assert (found.accepted, found.late) == (22, 6)
 
 
 def test_only_pages_that_are_named_may_read_the_answers(tmp_path: Path) -> None:

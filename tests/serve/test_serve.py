@@ -1574,7 +1574,8 @@ def test_names_that_no_file_has_are_told_in_a_line(
     ["prot = 1", 'port = "x"', "port = -1", "port = 70000", 'headers = ["cookie"]', "port = [",
      "db = 3", 'db = ""', 'db = "."', r'db = "a\u0000"', f'spool = "{"x" * 300}"', 'keys = "/"',
      "flush_seconds = inf", "flush_seconds = nan", "records_per_minute = 0", "max_records = 0",
-     "max_body_bytes = 0", 'query_limit = "nan"', 'query_limit = "0"', 'query_limit = "-1"'],
+     "max_body_bytes = 0", 'query_limit = "nan"', 'query_limit = "0"', 'query_limit = "-1"',
+     f'query_limit = "{"9" * 5000}"'],
 )  # fmt: skip
 def test_wrong_settings_are_named(line: str, tmp_path: Path) -> None:
     path = tmp_path / "serve.toml"

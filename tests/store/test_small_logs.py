@@ -13,6 +13,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.store import ingest, small_logs
+from fpmonitor.store.names import known_names
 from fpmonitor.store.upkeep import forget_user
 
 if TYPE_CHECKING:
@@ -228,3 +229,24 @@ def test_a_log_that_vanishes_while_others_are_read_is_refused_and_keeps_none_bef
         with pytest.raises(InputError, match=r"2\.jsonl: cannot be read"):
             stored.extend(report.source for reports in found for report in reports)
     assert stored == [str(file) for file in files[:2]]
+
+
+@pytest.mark.parametrize("logs", [2, 1], ids=["together", "alone"])
+def test_small_logs_are_read_by_names_with_the_spaces_of_a_header(
+    tmp_path: Path, logs: int
+) -> None:
+    folder, said, plan = (tmp_path / name for name in ("logs", "said.toml", "plan.toml"))
+    folder.mkdir()
+    for log in range(logs):
+        (folder / f"{log}.jsonl").write_text(visits(log, page="start", threads=4))
+    said.write_text('ignore = [" page"]\n[apis]\n" threads" = "Navigator.hardwareConcurrency"\n')
+    told = ["ingest", str(folder), "--columns", str(said)]
+    assert run([*told, "--plan", str(plan)]) == 0
+    assert run([*told, "--db", str(tmp_path / "x.duckdb")]) == 0
+    with Monitor(tmp_path / "x.duckdb") as monitor:
+        assert "page" not in monitor.population().apis
+        assert known_names(monitor.database)["threads"] == "Navigator.hardwareConcurrency"
+    planned = ColumnMap.from_toml(plan)
+    assert "page" in planned.ignore
+    assert planned.apis["threads"] == "Navigator.hardwareConcurrency"
+    assert not any(name != name.strip() for name in planned.named())

@@ -42,17 +42,6 @@ EPOCH = Annotated[
 ]
 
 
-def named_options(context: typer.Context) -> list[str]:
-    """Return the options that the command line names; those of the settings file are for others."""
-    return [
-        max(one.opts, key=len)
-        for one in context.command.params
-        if one.param_type_name == "option"
-        and (source := context.get_parameter_source(one.name or "")) is not None
-        and source.name == "COMMANDLINE"
-    ]
-
-
 def folder_of(path: Path, role: Role | None = None) -> RoleFolder:
     """Return the folder of a role, itself or in a pilot; without a role, of whichever it is."""
     from fpmonitor.private.folder import RoleFolder  # noqa: PLC0415 -- an extra

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from fpmonitor.private.counts import ApiSet
     from fpmonitor.private.randomised import RandomisedApi
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.selection import JointComparison, Selection
@@ -49,7 +50,7 @@ def counts_of(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[
             {
                 "apis": list(apis),
                 "randomised": None if plan is None else plan.mechanism,
-                "estimate": None if plan is None else _estimated(role, ask, apis[0], counts),
+                "estimate": None if plan is None else _estimated(role, ask, apis, counts),
                 "users": users if users >= k else None,
                 "groups": [
                     {"tokens": list(tokens), "users": size} for tokens, size in groups if size >= k
@@ -67,16 +68,16 @@ def counts_of(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[
 
 
 def _estimated(
-    role: Recipient, ask: CollectionRequest, api: str, counts: Mapping[tuple[str, ...], int]
+    role: Recipient, ask: CollectionRequest, apis: ApiSet, counts: Mapping[tuple[str, ...], int]
 ) -> RandomisedApi | None:
     """Estimate what randomised answers on an API show; None where they cannot tell."""
     from fpmonitor.private.randomised import estimate  # noqa: PLC0415 -- slow to load
 
     terms = role.store.study
     try:
-        return estimate(terms, ask, api, counts, delta=terms.delta / len(ask.randomise))
+        return estimate(terms, ask, apis, counts, delta=terms.delta / len(ask.sets))
     except (InputError, UndecidableError) as error:
-        note(error.message)
+        note(str(error))
         return None
 
 
@@ -163,7 +164,10 @@ def shuffle(
         return 0
     named = ", ".join(late[:_MOST_NAMED])
     more = f" and {len(late) - _MOST_NAMED:,} more" if len(late) > _MOST_NAMED else ""
-    note(f"{closed:,} messages came too late and do not count; closed: {named}{more}")
+    note(
+        f"{closed:,} messages came too late and do not count, ask these users in a new epoch; "
+        f"closed: {named}{more}"
+    )
     return 1
 
 
@@ -211,7 +215,10 @@ def _compared(analyst: Recipient, promise: Path) -> JointComparison:
     digest = content_digest(selection)
     asks = [one for one in analyst.asks if one.promise and one.promise.digest == digest]
     if not asks:
-        raise InputError(f"{promise}: no request in the store was signed for this selection")
+        raise InputError(
+            f"{promise}: no request in the store was signed for this selection",
+            hint="name what `private select --format json` printed when it wrote the request",
+        )
     chosen = selection.recommended
     joint = analyst.counts(asks[-1])[chosen.apis]
     return compare_with_joint(analyst.store.study, chosen, joint)
@@ -274,7 +281,7 @@ def backup(
     """Copy the store of a role whole, also while its service runs."""
     made = folder_of(folder)
     if output.exists():
-        raise InputError(f"{output}: already exists")
+        raise InputError(f"{output}: already exists", hint="name a new file")
     with RoleStore(made.store, made.study, made.config.role) as store:
         store.backup(output)
     note(f"{output} has counts of single values: keep it as secret as the store")
@@ -349,7 +356,9 @@ def run_together(folders: Sequence[Path]) -> None:
             running.append(process)
         while all(process.poll() is None for process in running):
             time.sleep(0.2)
-        raise InputError("serve: a role has stopped, and so have the others")
+        raise InputError(
+            "serve: a role has stopped, and so have the others", hint="mend what it said above"
+        )
 
 
 def _write_batches(role: Shuffler, folder: Path) -> list[Path]:
@@ -357,7 +366,9 @@ def _write_batches(role: Shuffler, folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"cannot write {folder} ({error.strerror})") from error
+        raise InputError(
+            f"cannot write {folder} ({error.strerror})", hint="name another folder with -o"
+        ) from error
     for batch_id, ask_id in role.unsent().items():
         content = role.batch(batch_id)
         if content is None:  # a service on the same store was faster

@@ -25,23 +25,23 @@ from fpmonitor.cli.options import (
     POPULATION,
     K,
     OutputFormat,
+    named_options,
 )
 from fpmonitor.cli.output import emit, note, show
-from fpmonitor.cli.questions import read_weights
 from fpmonitor.decide.files import read_any_decision
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.stored import stored_names
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import CURATOR_FOLDER, folder_of, named_options
+from fpmonitor.private.commands.options import CURATOR_FOLDER, folder_of
 from fpmonitor.private.commands.users import users_of
 from fpmonitor.private.decided import decision_of
 from fpmonitor.private.hierarchy import next_ask
 from fpmonitor.private.hierarchy import simulate_hierarchy as play_rounds
-from fpmonitor.private.knowledge import Knowledge, Setting
+from fpmonitor.private.knowledge import Setting
 from fpmonitor.private.randomised import RandomisedAnswers
 from fpmonitor.private.redaction import SUSPICION, plan_from_marginals, plan_from_sample
-from fpmonitor.private.selection import select_values as select_set
+from fpmonitor.private.selection import known_of, select_known
 from fpmonitor.private.store import RoleStore, incomplete, read_counts
 from fpmonitor.private.study import (
     CollectionRequest,
@@ -60,14 +60,16 @@ from fpmonitor.vocabulary import split_names
 if TYPE_CHECKING:
     import polars as pl
 
+    from fpmonitor.decide.decision import Decision
     from fpmonitor.private.counts import ApiSet, Counts, Tuples
     from fpmonitor.private.folder import RoleFolder
     from fpmonitor.private.redaction import RedactionPlan
+    from fpmonitor.private.selection import Selection
     from fpmonitor.private.study import RedactionRule, SetPromise, Sign
 
 
-# Options of `select` that say nothing of an epoch without answers.
-_OF_ANSWERS = ("--decision", "--weights", "--redact", "--round")
+# Options of `select` that do not need answers.
+_OF_NEW_EPOCH = frozenset(("--epoch", "--next", "--output", "--format"))
 _PILOT_USERS = 500
 _PILOT_APIS = (
     "Navigator.deviceMemory",
@@ -101,7 +103,7 @@ class _Held:
     epoch: int
     next_round: int
     counts: Counts
-    randomised: Mapping[str, RandomisedAnswers]
+    randomised: Mapping[ApiSet, RandomisedAnswers]
 
     def analyst_ask(
         self,
@@ -163,12 +165,12 @@ class Curator:
         """Return the first request of a new epoch.
 
         Raises:
-            InputError: Options are named that need answers, or requests before were randomised.
+            InputError: Options are named that need answers, or earlier requests were randomised.
         """
         epoch, known = self.epoch or 0, sorted({ask.epoch for ask in self.asks})
-        if unused := [one for one in _OF_ANSWERS if one in named]:
+        if unused := [one for one in named if one not in _OF_NEW_EPOCH]:
             raise InputError(
-                f"select: epoch {epoch} is new and has no answers, which {', '.join(unused)} needs",
+                f"select: epoch {epoch} is new and has no answers for {', '.join(unused)}",
                 hint=f"epochs that were asked: {', '.join(map(str, known)) or 'none'}",
             )
         if any(ask.randomise for ask in self.asks):
@@ -176,7 +178,7 @@ class Curator:
                 f"select: users randomised their answers, and would send epoch {epoch} plainly",
                 hint=f"`fpmonitor ldp ask --epoch {epoch}` writes its request",
             )
-        note(f"epoch {epoch} is a new collection: users answer all APIs again")
+        note(f"epoch {epoch} is a new collection: publish its request, and all users answer again")
         return first_ask(self.role.study, epoch=epoch)
 
     def signer(self) -> Sign:
@@ -193,7 +195,7 @@ class Curator:
         """Read the counts of the epoch."""
         study = self.role.study
         counts: dict[ApiSet, Tuples] = {}
-        randomised: dict[str, RandomisedAnswers] = {}
+        randomised: dict[ApiSet, RandomisedAnswers] = {}
         with RoleStore(self.role.store, study, "curator") as store:
             epoch = _epoch_of(store, self.epoch)
             asks = [ask for ask in store.asks.values() if ask.epoch == epoch]
@@ -204,15 +206,16 @@ class Curator:
                 for apis, tuples in read_counts(store, ask).items():
                     if not ask.randomise.keys() & set(apis):
                         counts.setdefault(apis, tuples)
-                    elif len(apis) == 1:
+                    else:
                         answers = RandomisedAnswers(ask=ask, counts=tuples)
-                        randomised.setdefault(apis[0], answers)
+                        randomised.setdefault(apis, answers)
             for missing in incomplete(store, asks):
-                note(f"not all answers are here: {missing}")
+                note(f"not all answers are here, wait for them or go on with these: {missing}")
+        asked = {api for apis in (*counts, *randomised) for api in apis}
         for api in study.apis:
-            if (api,) not in counts and api not in randomised:
+            if api not in asked:
                 counts[(api,)] = {}  # all of its answers are missing: each user may be alone
-                note(f"{api}: nobody was asked, so that it is in no set")
+                note(f"{api}: nobody was asked, so that it is in no set; request it in a new epoch")
         following = 1 + max(ask.round for ask in asks)
         return _Held(study, epoch, self.number or following, counts, randomised)
 
@@ -241,6 +244,15 @@ def _epoch_of(store: RoleStore, wanted: int | None) -> int:
     )
 
 
+def _utilities(weights: Path | None) -> Mapping[str, float] | None:
+    """Return the utility of each API; None where no file was given."""
+    if weights is None:
+        return None
+    from fpmonitor.cli.questions import read_weights  # noqa: PLC0415 -- slow to load
+
+    return read_weights(weights)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SimulatedUsers:
     """Options for a simulation with the users of a database."""
@@ -261,7 +273,7 @@ class SimulatedUsers:
     @property
     def utilities(self) -> Mapping[str, float] | None:
         """Utility of each API; None where none was given."""
-        return None if self.weights is None else read_weights(self.weights)
+        return _utilities(self.weights)
 
     def study(self, name: str, apis: Iterable[str], users: int, **numbers: Any) -> Study:
         """Return the terms, with reports of the usual length, or longer for very many APIs."""
@@ -270,7 +282,6 @@ class SimulatedUsers:
             name=name,
             apis=names,
             population=users if self.population is None else self.population,
-            budget=self.budget or 0,
             delta=self.delta,
             report_bytes=max(1024, 64 * len(names)),
             **numbers,
@@ -363,10 +374,13 @@ def select(
     if reader == "curator" and output is not None and curator.opens_epoch:
         _write_ask(curator.role.study, curator.first_of_epoch(named), output)
         return
-    held, utilities = curator.held(), None if weights is None else read_weights(weights)
+    held, utilities = curator.held(), _utilities(weights)
     if redacting.redact is not None:
         if decision is not None or reader == "curator":
-            raise InputError("select: --redact is for one set, which the analyst sees")
+            raise InputError(
+                "select: --redact is for one set, which the analyst sees",
+                hint="leave --decision and --next curator away",
+            )
         apis = _sorted_apis(redacting.redact, held.study.apis)
         plan = redacting.plan(held, apis, setting, utilities)
         _show_plan(plan, held.study, output_format)
@@ -374,27 +388,38 @@ def select(
             ask = held.analyst_ask(plan.promise, apis, sign, plan.rules)
             _write_ask(held.study, ask, output)
         return
-    found = select_set(
-        held.study, held.counts, randomised=held.randomised, setting=setting, weights=utilities
-    )
+    both = known_of(held.study, held.counts, held.randomised)
+    found = select_known(both, setting, utilities)
     answer = Output(
         tables=[tables.selection_table(found, held.study)],
         rows=untyped([found.recommended, *found.singles]),
         document=untyped(found),
     )
     show(answer, output_format, None)
-    knowledge = Knowledge(held.study, held.counts, setting, held.randomised)
     if decision is not None:
-        made = decision_of(knowledge, found, utilities)
+        made = decision_of(both[setting], found, utilities)
         emit(to_json(made.to_json()), decision)
         note(f"{decision}: {made.guarantee}")
+        if sign is not None and made.recommended != found.recommended.apis:
+            note(_not_requested(made, found))
     if output is None:
         return
     if sign is None:
-        ask = next_ask(knowledge, epoch=held.epoch, number=held.next_round)
+        ask = next_ask(both[setting], epoch=held.epoch, number=held.next_round)
     else:
         ask = held.analyst_ask(found.promise, found.recommended.apis, sign)
     _write_ask(held.study, ask, output)
+
+
+def _not_requested(made: Decision, found: Selection) -> str:
+    """Say why the request of the same command is about another set than the decision recommends."""
+    recommended = ",".join(made.recommended)
+    asked = ", ".join(found.recommended.apis) or "no set"
+    if unproved := ", ".join(sorted(set(found.recommended.apis) & made.no_evidence.keys())):
+        why = f"too few users have a value of {unproved}: collect from more before you publish it"
+    else:
+        why = f"overlapping answers prove more: `--redact {recommended}` requests the other"
+    return f"the request is for {asked}, the decision recommends {recommended or 'nothing'}: {why}"
 
 
 def _show_plan(plan: RedactionPlan, study: Study, output_format: OutputFormat | None) -> None:
@@ -471,10 +496,16 @@ def simulate(
         raise InputError("simulate: needs --budget, or --pilot")
     table = users.tokens()
     if group is not None:
-        answer = _group(users, table, group, k=k, setting=setting, seed=seed)
+        numbers = {"k": k, "budget": users.budget}
+        answer = _group(users, table, group, setting=setting, seed=seed, **numbers)
     else:
         terms = users.study(
-            "simulation", table.columns, len(table), k=k, largest_set=min(largest_set, table.width)
+            "simulation",
+            table.columns,
+            len(table),
+            k=k,
+            budget=users.budget,
+            largest_set=min(largest_set, table.width),
         )
         played = play_rounds(
             table,
@@ -493,17 +524,26 @@ def simulate(
 
 
 def _group(
-    users: SimulatedUsers, table: pl.DataFrame, members: int, *, k: int, setting: Setting, seed: int
+    users: SimulatedUsers,
+    table: pl.DataFrame,
+    members: int,
+    *,
+    setting: Setting,
+    seed: int,
+    **numbers: Any,
 ) -> Output:
     """Simulate a group of users, with sealed messages; the same seed draws the same group."""
     from fpmonitor.private.folder import RoleFolder, make_pilot  # noqa: PLC0415 -- an extra
     from fpmonitor.private.group import SealedChannel, run_group  # noqa: PLC0415 -- an extra
 
     if members > len(table):
-        raise InputError(f"group: the database has only {len(table)} users")
+        raise InputError(
+            f"group: the database has only {len(table)} users", hint="name no more with --group"
+        )
     rng = random.Random(seed)  # noqa: S311 -- of a simulation
     holders = [table.row(row, named=True) for row in rng.sample(range(len(table)), members)]
-    terms = users.study("group", table.columns, members, k=k, minimum_batch=max(2, members // 2))
+    least = max(2, members // 2)
+    terms = users.study("group", table.columns, members, minimum_batch=least, **numbers)
     with tempfile.TemporaryDirectory() as folder:
         pilot = Path(folder) / "pilot"
         study = make_pilot(pilot, terms)
@@ -566,7 +606,7 @@ def _write_ask(study: Study, ask: CollectionRequest | None, output: Path) -> Non
                 hint="answers to the one that it holds would be lost; choose another file",
             )
     emit(ask.to_bytes().decode(), output)
-    note(f"round {ask.round}, for the {ask.recipient}, written to {output}")
+    note(f"{ask.words} written to {output}: `fpmonitor private publish` opens it for answers")
 
 
 def _users(db: Path, apis: Sequence[str] | None) -> tuple[pl.DataFrame, str]:

@@ -108,7 +108,7 @@ def seal_records(
                 raise InputError(
                     f"{path}: holds no answers to this request", hint="name another -o"
                 )
-            note(f"{path} was sealed before: these answers, and no others", quiet=quiet)
+            note(f"{path} was sealed before: it is sent again, and counts once", quiet=quiet)
         else:
             answered.check_new(question)
             check_ask(users.study, question, answered)
@@ -125,7 +125,10 @@ def seal_records(
     lost = {reason: row[reason] for reason in row if reason not in ("accepted", "replayed")}
     if lost:
         reasons = ", ".join(f"{messages:,} {reason}" for reason, messages in lost.items())
-        raise InputError(f"seal: the shuffler did not take all messages ({reasons})")
+        raise InputError(
+            f"seal: the shuffler did not take all messages ({reasons})",
+            hint="`fpmonitor private status --folder CURATOR` says which requests are open",
+        )
 
 
 @dataclass(frozen=True)
@@ -217,7 +220,7 @@ def _check_key(key: HpkeConfig, role: Role, address: str) -> None:
     except UnreachableError as error:
         if role == "shuffler":  # nothing can be sent either
             raise
-        note(f"the {role}'s key was not compared with its service: {error.message}")
+        note(f"compare the {role}'s key with its owner's, its service is silent: {error.message}")
         return
     if now.role != role:
         raise InputError(f"{address}: is the {now.role}, not the {role}", hint="see role.json")
@@ -252,7 +255,10 @@ def _tokens(database: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame
         snapshot = take_snapshot(opened)
         known = [api for api in apis if api in snapshot.columns]
         if not known:
-            raise InputError("seal: these users have none of the requested APIs")
+            raise InputError(
+                "seal: these users have none of the requested APIs",
+                hint="`fpmonitor db apis` lists what a database has",
+            )
         if len(known) < len(apis):
             note(
                 f"{len(apis) - len(known)} APIs were never observed: reported as absent",

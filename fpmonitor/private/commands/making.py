@@ -1,4 +1,4 @@
-"""The group `private`: collection in which nobody sees a joint record."""
+"""The command that makes the folders of a study and of its roles: init."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ from typing import Annotated
 
 import typer
 
-from fpmonitor.cli.options import BUDGET_OF_STUDY, DELTA, POPULATION, K
+from fpmonitor.cli.options import BUDGET_OF_STUDY, DELTA, POPULATION, K, named_options
 from fpmonitor.cli.output import note
 from fpmonitor.errors import InputError
-from fpmonitor.private.commands import roles, selection, users
-from fpmonitor.private.commands.options import named_options
 from fpmonitor.private.study import FIRST_PORT, Role, Study
 from fpmonitor.vocabulary import split_names
-
-app = typer.Typer(no_args_is_help=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,16 +54,17 @@ class Terms:
         Raises:
             InputError: An option is missing.
         """
-        given = {"apis": self.apis, "population": self.population, "budget": self.budget}
-        if missing := [f"--{name}" for name, value in given.items() if value is None]:
-            raise InputError(f"study: needs {', '.join(missing)}")
-        names = tuple(sorted(set(split_names(self.apis or ""))))
+        if self.apis is None or self.population is None or self.budget is None:
+            given = {"--apis": self.apis, "--population": self.population, "--budget": self.budget}
+            missing = ", ".join(name for name, value in given.items() if value is None)
+            raise InputError(f"study: needs {missing}")
+        names = tuple(sorted(set(split_names(self.apis))))
         return Study(
             name=self.name,
             apis=names,
-            population=self.population or 0,
+            population=self.population,
             k=self.k,
-            budget=self.budget or 0,
+            budget=self.budget,
             delta=self.delta,
             largest_set=self.largest_set,
             largest_release=len(names) if self.largest_release is None else self.largest_release,
@@ -129,22 +126,14 @@ def init(
             )
         made = terms.study(read_public(curator_key, "curator").verifying)
         first = make_study(folder, made)
-        note(f"study {made.id.hex()}, ask {first.id.hex()}")
+        note(
+            f"study {made.id.hex()}, ask {first.id.hex()}: give {folder}/study.json to each role, "
+            f"then `fpmonitor private publish {folder}/round-1.json --folder CURATOR`"
+        )
         return
     made = make_pilot(folder, terms.study(), port=port)
     note(f"study {made.id.hex()}; round 1 is published: `fpmonitor private serve {folder}`")
-    note("a pilot: who runs shuffler and curator can put the values of a user together")
-
-
-app.command("init")(init)
-app.command("seal")(users.seal_records)
-app.command("shuffle")(roles.shuffle)
-app.command("count")(roles.count_reports_of)
-app.command("publish")(roles.publish)
-app.command("close")(roles.close)
-app.command("status")(roles.status)
-app.command("backup")(roles.backup)
-app.command("rotate")(roles.rotate)
-app.command("serve")(roles.serve_role)
-app.command("select")(selection.select)
-app.command("simulate")(selection.simulate)
+    note(
+        "a pilot: who runs shuffler and curator can put the values of a user together; for real "
+        "users each party makes its own role with --role"
+    )
