@@ -365,6 +365,8 @@ class CohortBudget:
             system`.
         budget: Largest tolerated share of a cohort's users, in (0, 1).
         least_share: Share of all users from which on a cohort must keep it, in (0, 1).
+        worst_share: Whether any cohorts that together have that share must keep it together, and
+            not each cohort that has it alone.
 
     Raises:
         PolicyError: A share is out of its range, or nothing tells cohorts.
@@ -373,6 +375,7 @@ class CohortBudget:
     given: tuple[str, ...]
     budget: float
     least_share: float
+    worst_share: bool = False
 
     def __post_init__(self) -> None:
         check_share("budget_each", self.budget)
@@ -487,6 +490,8 @@ class Policy:
                 del content[name]
         if self.visits == "last":
             del content["visits"]
+        if self.cohorts is not None and not self.cohorts.worst_share:
+            del content["cohorts"]["worst_share"]
         return content
 
     def check_candidates(self, apis: Iterable[str]) -> None:

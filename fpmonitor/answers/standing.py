@@ -476,6 +476,7 @@ def decide_again(
         words += ["--given", ",".join(kinds.get(each, each) for each in cohorts.given)]
         words += ["--budget-each", f"{cohorts.budget:.10g}"]
         words += ["--least-share", f"{cohorts.least_share:.10g}"]
+        words += ["--worst-share"] * cohorts.worst_share
     if (links := policy.links) is not None:
         words += ["--link-budget", f"{links.budget:.10g}"]
         words += ["--after", ",".join(map(days_in_words, links.after))] if links.after else []

@@ -276,6 +276,14 @@ class Deciding:
             metavar="SHARE",
         ),
     ] = None
+    worst_share: Annotated[
+        bool,
+        typer.Option(
+            "--worst-share",
+            help="With --given: any cohorts that have the least share together must keep the "
+            "budget together, however small each is. Needs many more users.",
+        ),
+    ] = False
     link_budget: Annotated[
         float | None,
         typer.Option(

@@ -64,6 +64,7 @@ _ONLY_WITH = {
     "budget-each": ("given", "of which cohorts?", "name what defines them: --given family,system"),
     "after": ("link-budget", "of which share?", "say how many may be linked: --link-budget 3%"),
     "least-share": ("given", "of which cohorts?", "name what defines them: --given family,system"),
+    "worst-share": ("given", "of which cohorts?", "name what defines them: --given family,system"),
 }
 # What must hold of the answer, as `must` and `realised`, is never passed over.
 _HOW_SETS_ARE_SEARCHED = frozenset(
@@ -129,6 +130,7 @@ class DecideQuestion(Search):
         given: What tells cohorts, which sites see with every set: APIs, `family`, `system`.
         budget_each, least_share: Largest tolerated exposure of every cohort that has at least a
             share of the users: by default four times the budget, and 5 %.
+        worst_share: Any cohorts that together have the least share must keep the budget together.
         link_budget, after: Largest tolerated share of the users who are linked by equal values, or
             equal parts of them, that many days after a visit; of those who come back. Without days:
             by any means, ever.
@@ -163,6 +165,7 @@ class DecideQuestion(Search):
     given: Sequence[str] = ()
     budget_each: float | None = None
     least_share: float | None = None
+    worst_share: bool = False
     link_budget: float | None = None
     after: Sequence[float] = ()
     visits: Visits = "last"
@@ -216,7 +219,9 @@ class DecideQuestion(Search):
             return None
         budget = _EACH * self.budget if self.budget_each is None else self.budget_each
         least = _LEAST_SHARE if self.least_share is None else self.least_share
-        return CohortBudget(given=tuple(given), budget=budget, least_share=least)
+        return CohortBudget(
+            given=tuple(given), budget=budget, least_share=least, worst_share=self.worst_share
+        )
 
 
 def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> dict[str, Any]:

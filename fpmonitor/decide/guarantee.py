@@ -194,8 +194,9 @@ def _choice(decision: Decision) -> str:
 
 def in_cohorts(cohorts: CohortBudget) -> str:
     """Say what no cohort may be above, and which cohorts count."""
+    which = "any cohorts that together have" if cohorts.worst_share else "each cohort that has"
     return (
-        f"{100 * cohorts.budget:.6g} % of the users of each cohort that has "
+        f"{100 * cohorts.budget:.6g} % of the users of {which} "
         f"{100 * cohorts.least_share:.6g} % of the users or more"
     )
 
@@ -207,7 +208,7 @@ def _cohorts(decision: Decision) -> str:
         return ""
     return (
         f"Cohorts are defined by {' and '.join(cohorts.given)}, which sites see with every set. "
-        "Nothing is promised to smaller cohorts."
+        f"Nothing is promised to {'fewer users' if cohorts.worst_share else 'smaller cohorts'}."
     )
 
 

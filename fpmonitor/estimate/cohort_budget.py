@@ -142,6 +142,7 @@ class CohortTest:
     parts: tuple[CohortPart, ...]  # Designs, each with the weight of all.
     unseen: UnseenCohorts  # What rules out cohorts of whom few were seen.
     least_share: float  # Share of all users from which on a cohort counts.
+    worst_share: bool  # Whether any cohorts count that have it together.
     log_terms: NDArray[np.float64]  # float64, evidence that sets of each size need, nats.
     largest: None = None
 
@@ -156,8 +157,12 @@ class CohortTest:
         return (1 - _ROUNDING) / (len(self.parts) + 1)
 
     def score(self, spectrum: CountSpectrum) -> float:
-        """Return the evidence for the worst cohort, nats, with its sign turned."""
-        return -float(self.evidence(spectrum).min())
+        """Return the evidence for the worst cohort, or cohorts, nats, with its sign turned."""
+        if not self.worst_share:
+            return -float(self.evidence(spectrum).min())
+        added = self._added(spectrum)[:, :-1]
+        found = evidence_together(self._constants + math.log(self.share), added)
+        return _ROUNDING * (1 + abs(found)) - found
 
     def evidence(self, spectrum: CountSpectrum) -> NDArray[np.float64]:
         """Return the evidence for each cohort seen, and last for one that was not, nats.
@@ -165,12 +170,23 @@ class CohortTest:
         Raises:
             InputError: A spectrum that does not tell cohorts.
         """
+        nats = self._constants[:, None] + self._added(spectrum)
+        found = scipy.special.logsumexp(nats, axis=0) + math.log(self.share)
+        return np.asarray(found - _ROUNDING * np.abs(found))
+
+    @property
+    def _constants(self) -> NDArray[np.float64]:
+        """What each design has without users, nats, that for cohorts unseen first."""
+        return np.array([self.unseen.constant, *(part.constant for part in self.parts)])
+
+    def _added(self, spectrum: CountSpectrum) -> NDArray[np.float64]:
+        """Return what the users of each cohort add to each design, nats; of one unseen nothing."""
         if not isinstance(spectrum, CohortSpectrum):
             raise InputError(
                 "given: these counts hold no cohorts", hint="ask as the owner of a database"
             )
         users = np.append(spectrum.cohort_users, 0.0)
-        nats = [self.unseen.constant + self.unseen.by_user * users]
+        nats = [self.unseen.by_user * users]
         for part in self.parts:
             weights = part.score.weights
             by_entry = weights.take(spectrum.sizes, mode="clip") * spectrum.members_of
@@ -178,9 +194,8 @@ class CohortTest:
                 np.bincount(spectrum.cohorts, by_entry, minlength=len(users) - 1), 0.0
             )
             gained = part.by_user * users
-            nats.append(part.constant + gained - lost - _ROUNDING * (gained + lost))
-        found = scipy.special.logsumexp(np.array(nats), axis=0) + math.log(self.share)
-        return np.asarray(found - _ROUNDING * np.abs(found))
+            nats.append(gained - lost - _ROUNDING * (gained + lost))
+        return np.array(nats)
 
     def holds(self, spectrum: CountSpectrum, size: int) -> bool:
         """Whether no cohort of a set of `size` APIs is above the budget."""
@@ -192,8 +207,8 @@ class CohortTest:
         Raises:
             UndecidableError: So few users cannot tell such cohorts from absent ones.
         """
-        nats = [self.unseen.constant, *(part.constant for part in self.parts)]
-        if scipy.special.logsumexp(nats) + math.log(self.share) >= self.log_terms[1]:
+        nats = scipy.special.logsumexp(self._constants)
+        if nats + math.log(self.share) >= self.log_terms[1]:
             return
         needed = self.log_terms[1] - math.log(self.share) - self.unseen.thinnings.log_factor
         needed *= users / self.unseen.mean / self.least_share
@@ -209,6 +224,36 @@ class CohortTest:
             "parts": [part.to_json(self.share) for part in self.parts],
             "unseen": self.unseen.to_json(self.share),
         }
+
+
+def evidence_together(constants: NDArray[np.float64], added: NDArray[np.float64]) -> float:
+    """Return evidence that any cohorts have together at least, whichever they are, nats.
+
+    With weights w of sum 1 the logarithm of the sum of the designs is at least `sum w (constant +
+    added) - sum w ln w`, which is linear in the cohorts: those that lower it are taken one by one.
+    Any weights hold. The best ones follow from the shares of the cohorts, each from 0 to 1, of
+    which that logarithm is least, a convex problem.
+
+    Args:
+        constants: What each design has without users.
+        added: What each cohort adds to each design, of shape (designs, cohorts).
+    """
+    lowering = added[:, (added < 0).any(axis=0)]
+    weights = scipy.special.softmax(constants)
+    if lowering.size:
+
+        def together(shares: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            told = constants + lowering @ shares
+            return float(scipy.special.logsumexp(told)), scipy.special.softmax(told) @ lowering
+
+        half = np.full(lowering.shape[1], 0.5)
+        bounds, options = [(0, 1)] * len(half), {"ftol": 1e-13, "gtol": 1e-9}
+        solved = scipy.optimize.minimize(
+            together, half, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+        )
+        weights = scipy.special.softmax(constants + lowering @ solved.x)
+    lowered = np.minimum(weights @ lowering, 0.0).sum()
+    return float(weights @ constants + scipy.special.entr(weights).sum() + lowered)
 
 
 def cohort_test(
@@ -247,7 +292,11 @@ def cohort_test(
         users,
     )
     return CohortTest(
-        parts=parts, unseen=unseen, least_share=wanted.least_share, log_terms=log_terms
+        parts=parts,
+        unseen=unseen,
+        least_share=wanted.least_share,
+        worst_share=wanted.worst_share,
+        log_terms=log_terms,
     )
 
 

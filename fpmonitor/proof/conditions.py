@@ -14,6 +14,11 @@ spectra are those of users who came back then: of values that have not changed.
 
 A set keeps the budget of its cohorts where for each of them, and for one of whom nobody was seen,
 the weighted sum of `exp(log_factor - charge + by_user N - scale S)` reaches what its size asks for.
+
+Cohorts that count together (`worst_share`) keep it where there are weights w of sum 1 for which
+`sum w (ln share + log_factor - charge) - sum w ln w` and, of each cohort K that lowers it,
+`sum w (by_user N_K - scale S_K)` reach it together: the sum of the designs of any cohorts is not
+below that.
 """
 
 from __future__ import annotations
@@ -21,6 +26,8 @@ from __future__ import annotations
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import scipy
 from flint import arb, ctx
 
 from fpmonitor.proof.design import DesignProof, LinkedProof, Shared, check_proof
@@ -39,7 +46,10 @@ from fpmonitor.proof.verdicts import Range, Test, draws_of, sums, users_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from numpy.typing import NDArray
 
+# Of one part: its weight, what there is without users, what a user adds, scale, weights by count.
+_Share = tuple[arb, arb, arb, arb, list[float]]
 _OF_SIDE = ("delta", "bases", "universe", "nats", "k", "population", "users")
 
 
@@ -192,8 +202,9 @@ class Conditions:
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         self.nats: Sequence[float] = content["proof"]["allow"].get("nats", [])
-        self.parts: list[tuple[arb, arb, arb, arb, list[float]]] = []
+        self.parts: list[_Share] = []
         self.is_asked = content["policy"].get("cohorts") is not None
+        self.together = self.is_asked and content["policy"]["cohorts"].get("worst_share", False)
         policy, side = content["policy"], content["proof"]["allow"]
         # By the name of the unit: its test, and the users or draws whose groups there must be.
         self.beside: dict[str, tuple[Test, int]] = {}
@@ -244,18 +255,76 @@ class Conditions:
             return kept
         if not self.parts or _together(chain(*cohorts)) != _together(whole):
             return Range(surely=False, perhaps=False)
-        found = [kept, *(self._keeps(groups, size) for groups in (*cohorts, ()))]
+        if self.together:
+            found = [kept, self._keep_together(cohorts, size)]
+        else:
+            found = [kept, *(self._keeps(groups, size) for groups in (*cohorts, ()))]
         return Range(all(each.surely for each in found), all(each.perhaps for each in found))
 
     def _keeps(self, groups: Sequence[Group], size: int) -> Range:
         with ctx.workprec(PRECISION):
-            users = sum(inside for _, _, inside in groups)
             low, high = arb(0), arb(0)
-            for share, constant, by_user, scale, weights in self.parts:
-                least, most = (scale * ratio(each) for each in sums(weights, groups))
-                low += share * (constant + by_user * users - most).exp()
-                high += share * (constant + by_user * users - least).exp()
+            for part in self.parts:
+                share, constant, *_ = part
+                least, most = self._added(part, groups)
+                low += share * (constant + least).exp()
+                high += share * (constant + most).exp()
             threshold = exact(self.nats[size])
             rounding = ROUNDED_TEST * (1 + threshold + abs(high.log()))
             # What a test in floating point leaves open, it does not decide.
             return Range(bool(low.log() >= threshold), bool(high.log() >= threshold + rounding))
+
+    def _keep_together(self, cohorts: Sequence[Sequence[Group]], size: int) -> Range:
+        with ctx.workprec(PRECISION):
+            constants = [share.log() + constant for share, constant, *_ in self.parts]
+            told = [[self._added(part, groups) for part in self.parts] for groups in cohorts]
+            middle = np.array([[float(low.mid()) for low, _ in ends] for ends in told])
+            shares = _least_together(
+                np.array([float(each.mid()) for each in constants]),
+                middle.reshape(len(told), len(constants)),
+            )
+            # Of shares of cohorts no weights show more than their sum; and its parts are weights.
+            taken = [*zip([exact(float(each)) for each in shares], told, strict=True)]
+            logs = [
+                sum((share * ends[place][1] for share, ends in taken), constant)
+                for place, constant in enumerate(constants)
+            ]
+            high = sum((each.exp() for each in logs), arb(0)).log()
+            weights = [exact(float((each - high).exp().mid())) for each in logs]
+            total = sum(weights, arb(0))
+            weights = [each / total for each in weights]
+            low = sum((-w * w.log() for w in weights if w > 0), arb(0))
+            low += sum((w * each for w, each in zip(weights, constants, strict=True)), arb(0))
+            for ends in told:
+                added = sum((w * one[0] for w, one in zip(weights, ends, strict=True)), arb(0))
+                low += arb(0) if added >= 0 else added
+            threshold = exact(self.nats[size])
+            rounding = ROUNDED_TEST * (1 + threshold + abs(high))
+            return Range(bool(low >= threshold), bool(high >= threshold + rounding))
+
+    @staticmethod
+    def _added(part: _Share, groups: Sequence[Group]) -> tuple[arb, arb]:
+        """Return what the users of a cohort add to a part, at least and at most."""
+        _, _, by_user, scale, weights = part
+        users = sum(inside for _, _, inside in groups)
+        least, most = (scale * ratio(each) for each in sums(weights, groups))
+        return by_user * users - most, by_user * users - least
+
+
+def _least_together(
+    constants: NDArray[np.float64], added: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Shares of the cohorts, from 0 to 1, of which the sum of the designs is nearly the least."""
+
+    def together(shares: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        told = constants + shares @ added
+        return float(scipy.special.logsumexp(told)), added @ scipy.special.softmax(told)
+
+    half = np.full(len(added), 0.5)
+    if not len(half):
+        return half
+    bounds, options = [(0, 1)] * len(half), {"ftol": 1e-13, "gtol": 1e-9}
+    solved = scipy.optimize.minimize(
+        together, half, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    )
+    return np.asarray(np.clip(solved.x, 0, 1))

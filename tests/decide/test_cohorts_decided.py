@@ -137,6 +137,56 @@ def test_sites_see_what_is_given_with_every_set(tmp_path: Path) -> None:
         assert read_decision(output).recommended == tuple(allowed)
 
 
+def test_many_small_cohorts_do_not_hide_where_the_worst_share_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sixteen editions of 0.5 % each, all of whose users have a font of their own."""
+    log, database, output = tmp_path / "log.csv", str(tmp_path / "d.duckdb"), tmp_path / "d.json"
+    with log.open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["user", "edition", "fonts", "depth"])
+        for user in range(USERS):
+            small = user % 200 < 16
+            edition = f"e{user % 200}" if small else "usual"
+            lines.writerow([f"u{user}", edition, f"f{user if small else user % 4}", user % 2])
+    assert run(["ingest", str(log), "--db", database, "-q"]) == 0
+    words = [
+        "decide",
+        *ASKED,
+        "--candidates",
+        "fonts,depth",
+        "--given",
+        "edition",
+        "--db",
+        database,
+    ]
+    words += ["--budget-each", "30%", "--least-share", "6%", "-q", "-o", str(output)]
+    assert run(words) == 0
+    assert read_decision(output).recommended == ("depth", "fonts")
+    assert run([*words, "--worst-share"]) == 0
+    found = json.loads(output.read_text(encoding="utf-8"))
+    assert (found["allow"], found["undecided"]) == ([["depth"]], [["fonts"]])
+    said = "30 % of the users of any cohorts that together have 6 % of the users or more"
+    assert said in found["guarantee"]
+    audit = ["audit", "certificate", str(output), "--db", database]
+    capsys.readouterr()
+    assert run(audit) == 0, capsys.readouterr().out
+    assert run(["gate", str(output), "--want", "depth", "--db", database]) == 0
+    assert run(["gate", str(output), "--want", "fonts", "--db", database]) == 3
+    assert run(["check", str(output), "--db", database, "--new-users"]) == 0
+    del found["policy"]["cohorts"]["worst_share"]
+    output.write_text(json.dumps(found), encoding="utf-8")
+    assert run(audit) == 1
+    allowed = {"allow": [["depth", "fonts"]], "undecided": [], "recommended": ["depth", "fonts"]}
+    found["policy"]["cohorts"]["worst_share"] = True
+    allowed |= {"utility": 2.0, "utility_bound": 2.0}
+    output.write_text(json.dumps(found | allowed), encoding="utf-8")
+    capsys.readouterr()
+    assert run(audit) == 1
+    rows = json.loads(capsys.readouterr().out)
+    assert "allow" in {row["claim"] for row in rows if row["answer"] == "not proved"}
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_lists_are_those_of_every_set_tested_by_itself(seed: int) -> None:
     """Random tables: the border search by conditions against brute force."""
@@ -160,6 +210,7 @@ def test_lists_are_those_of_every_set_tested_by_itself(seed: int) -> None:
         (["--candidates", "fonts", "--given", "fonts"], "no candidate beside fonts"),
         (["--budget-each", "20%"], "of which cohorts?"),
         (["--least-share", "2%"], "of which cohorts?"),
+        (["--worst-share"], "of which cohorts?"),
         (["--given", "family", "--least-share", "0.1%"], "cannot be told apart from absent ones"),
         (["--given", "family", "--budget-each", "100%"], "budget_each"),
         (["--given", "family", "--bias", "1.2"], "not with --bias"),

@@ -10,7 +10,7 @@ import pytest
 import scipy
 
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.estimate.cohort_budget import CohortTest, cohort_test
+from fpmonitor.estimate.cohort_budget import CohortTest, cohort_test, evidence_together
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.policy import CohortBudget
 from fpmonitor.population.memory import CohortSource
@@ -21,10 +21,18 @@ BUDGET, LEAST = 0.2, 0.05
 
 
 def made(
-    *, users: int = USERS, population: int = POPULATION, delta: float = 0.2, universe: int = 1
+    *,
+    users: int = USERS,
+    population: int = POPULATION,
+    delta: float = 0.2,
+    universe: int = 1,
+    worst_share: bool = False,
 ) -> CohortTest:
+    asked = CohortBudget(
+        given=("family",), budget=BUDGET, least_share=LEAST, worst_share=worst_share
+    )
     return cohort_test(
-        CohortBudget(given=("family",), budget=BUDGET, least_share=LEAST),
+        asked,
         users=users,
         k=K,
         population=population,
@@ -117,6 +125,41 @@ def test_a_cohort_that_was_not_seen_is_ruled_out_only_where_it_would_have_been(u
     else:
         with pytest.raises(UndecidableError, match="cannot be told apart from absent ones below"):
             test.check_decides(users)
+
+
+def test_evidence_that_cohorts_have_together_is_never_above_that_of_the_worst_of_them() -> None:
+    """Theorem 4, against all unions of a few; the bound is met where a single design tells all."""
+    rng = np.random.default_rng(11)
+    for _ in range(60):
+        designs, cohorts = int(rng.integers(1, 8)), int(rng.integers(1, 8))
+        constants = rng.normal(-2, 5, designs)
+        added = rng.normal(1, rng.choice([1, 5, 30]), (designs, cohorts))
+        unions = [
+            union for size in range(cohorts + 1) for union in combinations(range(cohorts), size)
+        ]
+        worst = min(
+            scipy.special.logsumexp(constants + added[:, list(union)].sum(axis=1))
+            for union in unions
+        )
+        found = evidence_together(constants, added)
+        assert found <= worst + 1e-9
+        assert designs > 1 or found == pytest.approx(worst)
+
+
+def test_cohorts_that_are_above_together_pass_seldom_and_one_by_one_they_all_pass() -> None:
+    """Twenty cohorts of a share of 1/20 of the least one each, just above the budget."""
+    rng, runs, parts = np.random.default_rng(13), 200, 20
+    one_by_one, together = made(), made(worst_share=True)
+    passed = hidden = 0
+    for _ in range(runs):
+        drawn_parts = [drawn(rng, LEAST / parts, 1.005 * BUDGET) for _ in range(parts)]
+        sizes = np.concatenate([counts[counts > 0] for counts in drawn_parts]).astype(np.int64)
+        of = np.repeat(range(parts), [int((counts > 0).sum()) for counts in drawn_parts])
+        spectrum = CohortSpectrum.of_groups(sizes, of, parts)
+        passed += together.holds(spectrum, 1)
+        hidden += one_by_one.holds(spectrum, 1)
+    assert passed <= 0.2 * runs
+    assert hidden > 0.5 * runs
 
 
 def test_another_cohort_changes_no_evidence() -> None:
