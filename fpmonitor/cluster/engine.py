@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -244,7 +244,8 @@ class Warehouse(Engine):
         from sqlalchemy import exc  # noqa: PLC0415 -- an extra
 
         try:
-            with self._engine.connect() as connection:
+            with ExitStack() as opened:
+                connection = opened.enter_context(self._engine.connect())
                 # Without parameters a percent sign is one.
                 options = {"stream_results": True, "max_row_buffer": _ROWS_AT_ONCE}
                 options |= {"no_parameters": True}
@@ -252,6 +253,7 @@ class Warehouse(Engine):
                 found = connection.execution_options(**options).exec_driver_sql(
                     text.rstrip().removesuffix(";")
                 )
+                opened.callback(found.close)  # of a lost server SQLAlchemy leaves it open
                 names = [*found.keys()]
                 yield pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
                 for part in found.partitions(_ROWS_AT_ONCE):
