@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _LOOK_UP_SECONDS = 0.1
 _ROWS_AT_ONCE = 1 << 15
+_ROWS_OF_DRIVER = 1 << 13  # objects of Python, which take ten times the memory
 # Scheme of an address, without what follows a plus -> the name of its SQL, as sqlglot knows it.
 DIALECTS = {
     "bigquery": "bigquery",
@@ -247,7 +248,7 @@ class Warehouse(Engine):
             with ExitStack() as opened:
                 connection = opened.enter_context(self._engine.connect())
                 # Without parameters a percent sign is one.
-                options = {"stream_results": True, "max_row_buffer": _ROWS_AT_ONCE}
+                options = {"stream_results": True, "max_row_buffer": _ROWS_OF_DRIVER}
                 options |= {"no_parameters": True}
                 # Without the semicolon, which drivers of some warehouses refuse.
                 found = connection.execution_options(**options).exec_driver_sql(
@@ -256,7 +257,7 @@ class Warehouse(Engine):
                 opened.callback(found.close)  # of a lost server SQLAlchemy leaves it open
                 names = [*found.keys()]
                 yield pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
-                for part in found.partitions(_ROWS_AT_ONCE):
+                for part in found.partitions(_ROWS_OF_DRIVER):
                     rows = [tuple(row) for row in part]
                     yield pl.DataFrame(rows, names, orient="row", infer_schema_length=None)
         except exc.OperationalError as error:

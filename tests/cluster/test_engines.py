@@ -405,7 +405,7 @@ def test_a_server_that_is_killed_while_visits_are_fetched_leaves_whole_parts_and
 
     frame, path, stored = visits(), tmp_path / "fetched.duckdb", fetching._stored
     monkeypatch.setattr(fetching, "_ROWS_A_LOG", 100)
-    monkeypatch.setattr("fpmonitor.cluster.engine._ROWS_AT_ONCE", 100)
+    monkeypatch.setattr("fpmonitor.cluster.engine._ROWS_OF_DRIVER", 100)
     words = ("scale", "fetch", "--from", "visits", "--user", "visitor", "--time", "seen")
     with warehouses.postgres() as psql:
         house = warehouses.Postgres(psql)
