@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -233,6 +233,7 @@ class Warehouse(Engine):
             ) from error
         except sqlalchemy.exc.ArgumentError as error:
             raise InputError("--engine: not an address of a warehouse", hint=_HINT) from error
+        sqlalchemy.event.listen(self._engine, "handle_error", _close_lost)
         # Parameters may hold a token.
         self.address = self._engine.url.set(query={}).render_as_string(hide_password=True)
         self.dialect = DIALECTS[address.partition("://")[0].partition("+")[0]]
@@ -245,8 +246,7 @@ class Warehouse(Engine):
         from sqlalchemy import exc  # noqa: PLC0415 -- an extra
 
         try:
-            with ExitStack() as opened:
-                connection = opened.enter_context(self._engine.connect())
+            with self._engine.connect() as connection:
                 # Without parameters a percent sign is one.
                 options = {"stream_results": True, "max_row_buffer": _ROWS_OF_DRIVER}
                 options |= {"no_parameters": True}
@@ -254,7 +254,6 @@ class Warehouse(Engine):
                 found = connection.execution_options(**options).exec_driver_sql(
                     text.rstrip().removesuffix(";")
                 )
-                opened.callback(found.close)  # of a lost server SQLAlchemy leaves it open
                 names = [*found.keys()]
                 yield pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
                 for part in found.partitions(_ROWS_OF_DRIVER):
@@ -270,6 +269,13 @@ class Warehouse(Engine):
             raise _refused(self.address, getattr(error, "orig", None) or error) from error
         except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
             raise _refused(self.address, error) from error
+
+
+def _close_lost(context: Any) -> None:
+    """Close the cursor of a server that is lost, which SQLAlchemy leaves open."""
+    if context.is_disconnect and context.execution_context is not None:
+        with suppress(context.dialect.loaded_dbapi.Error):
+            context.execution_context.cursor.close()
 
 
 def _refused(address: str, error: BaseException) -> StoreError:
