@@ -207,8 +207,8 @@ class Knowledge:
     def _ranking(self, apis: ApiSet) -> tuple[list[tuple[str, ...]], SizedTails]:
         """Return the tuples of a known set, most frequent first, none redacted; and their tails.
 
-        A value that is too long for a set is sent as its digest, for a smaller set perhaps not: here
-        it has one name, by which overlapping sets are joined.
+        A value that is too long for a set is sent as its digest, for a smaller set perhaps in full:
+        here it has one name, by which overlapping sets are joined.
         """
         if apis not in self._rankings:
             if apis in self.counts:
