@@ -1,4 +1,9 @@
-"""What is known of a watched list: certain verdicts, and what keeps it from being judged."""
+"""What `watch` keeps of a list from one window to the next, and what of it somebody is told.
+
+A `Standing` holds the certain verdict on each set and what keeps the list from being judged. Here
+are its steps (`judged`, `taken_back`, `again`) and its comparisons (`is_news`, `changes`); it is
+stored by `lookout`, and worded by `notices`.
+"""
 
 from __future__ import annotations
 
