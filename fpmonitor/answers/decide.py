@@ -68,6 +68,25 @@ def decide_sets(
         KeyboardInterrupt: An interrupt before the search, or before what was found among
             `search_users` was confirmed.
     """
+    users, begun = _asked_of(population, decide_question, registered)
+    if begun.components:
+        decided = _decide_designed(users, replace(begun, engine="memory"), decide_question)
+    elif (searched := decide_question.search_users) is not None:
+        source, rest = users.searched_and_rest(searched, begun.policy.candidates)
+        begun = replace(begun, engine="memory" if rest.in_memory else counter)
+        decided = _confirmed(begun, source, rest, decide_question)
+    else:
+        decided = _decide_counted(users, begun, decide_question, counter)
+    decided = replace(decided, made=datetime.now(UTC).date())
+    return replace(decided, wishes=users.sealed(decided.wished))
+
+
+def _asked_of(
+    population: Population,
+    decide_question: DecideQuestion,
+    registered: Collection[AskedQuestion],
+) -> tuple[Population, Decision]:
+    """Return the users who are decided on, and a decision about them that has no answer yet."""
     components = _components_of(population, decide_question)
     chosen = _candidates(population, decide_question, components)
     given = population.with_kinds(decide_question.given)[1]
@@ -89,30 +108,18 @@ def decide_sets(
         or decide_question.design_share is not None
     ):
         sample = replace(sample, look=None)  # exact, or decided once
-    begun = replace(begun, policy=replace(begun.policy, sample=sample))
-    made = datetime.now(UTC).date()
-    if components:
-        begun = replace(begun, engine="memory")
-        of_levels = replace(_decide_designed(users, begun, decide_question), made=made)
-        return replace(of_levels, wishes=users.sealed(of_levels.wished))
-    begun = replace(begun, wishes=users.sealed(begun.wished) if begun.wished else "")
-    if decide_question.search_users is not None:
-        source, rest = users.searched_and_rest(
-            decide_question.search_users, begun.policy.candidates
-        )
-        engine = "memory" if rest.in_memory else counter
-        begun = replace(begun, level=(begun.level or 0.0) * SEARCH_SHARE, engine=engine)
-        return _confirmed(
-            replace(decide(source, begun, decide_question), made=made),
-            source,
-            rest,
-            decide_question,
-        )
+    return users, replace(begun, policy=replace(begun.policy, sample=sample))
+
+
+def _decide_counted(
+    users: Population, begun: Decision, decide_question: DecideQuestion, counter: str
+) -> Decision:
+    """Decide on sets of all users, and look at what visits show of the recommended one."""
     counted = users.source(begun.policy.candidates, decide_question.engine)
     in_memory = isinstance(unit_source(counted, USERS), MemorySource | PathSource)
     begun = replace(begun, engine="memory" if in_memory else counter)
     with INTERRUPTS.held():
-        decided = replace(decide(counted, begun, decide_question), made=made)
+        decided = decide(counted, begun, decide_question)
         with suppress(KeyboardInterrupt), INTERRUPTS.passing():  # what was searched is kept
             found = None if INTERRUPTS.noted else by_visits_of(users, decided, counted)
             if found is not None:
@@ -154,9 +161,11 @@ def _beside(chosen: Iterable[str], given: Sequence[str]) -> list[str]:
 
 
 def _confirmed(
-    decision: Decision, source: SpectrumSource, rest: ChosenValues, decide_question: DecideQuestion
+    begun: Decision, source: SpectrumSource, rest: ChosenValues, decide_question: DecideQuestion
 ) -> Decision:
-    """Confirm on the other users what some left open."""
+    """Search among some users, and confirm on the others what these left open."""
+    begun = replace(begun, level=(begun.level or 0.0) * SEARCH_SHARE)
+    decision = decide(source, begun, decide_question)
     if not decision.complete:
         raise KeyboardInterrupt(_UNCONFIRMED)
     try:

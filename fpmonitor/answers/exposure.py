@@ -46,6 +46,7 @@ from fpmonitor.estimate.realised import realised_limits
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, SampleModel
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import CertifiedSample, sample_members
+from fpmonitor.population.snapshot import Days
 from fpmonitor.question import Question
 from fpmonitor.results import Result
 from fpmonitor.store.visits import VisitRows
@@ -112,6 +113,8 @@ class ExposureReport(Result):
         visits: What visits expose, where users came several times or it was asked for; `linked` is
             then of one visit of each user, all other numbers of the last value of each API.
         followed: The share that is linked after some days, where asked for.
+        days: First and last day (UTC) of the visits that tell who is followed; for others those
+            with visits of at least k users. Null where nothing is asked of it.
         forecast: What a model expects, where asked for; no promise.
         users_for_gamma: Users that are enough for all shares to be known to within the wanted
             distance.
@@ -154,6 +157,7 @@ class ExposureReport(Result):
     users_for_gamma: int | None = None
     visits: VisitReport | None = None
     followed: tuple[FollowedLine, ...] = ()
+    days: Days | None = None
     forecast: ExpectedExposure | None = None
     suppressed: bool = False
     masked: tuple[str, ...] = ()
@@ -219,6 +223,7 @@ class ExposureReport(Result):
             details["visits"] = self.visits.to_json()
         if self.followed:
             details["followed"] = [line.to_json() for line in self.followed]
+            details["days"] = self.days and [day.isoformat() for day in self.days]
         if self.masked:
             details["masked"] = list(self.masked)
         if self.left_out is not None:
@@ -303,7 +308,7 @@ def report_exposures(
         if details.followed:
             days = sorted({*details.followed})
             followed = report_followed(users, sample, report.together, days)
-            report = replace(report, followed=followed)
+            report = replace(report, followed=followed, days=population.days(question.k))
         if cohort:
             texts = {api: population.value_texts(api) for api in cohort}
             report = replace(report, cohorts=report_cohorts(sample, apis, cohort, texts))

@@ -179,7 +179,7 @@ def facts_of(
         days=population.snapshot.days(disclosed_from(k)),
         account=population.members(k),
         look=eligible_users.model(decision.policy.sample).look,
-        wishes=eligible_users.sealed(decision.wished) if decision.wished else "",
+        wishes=eligible_users.sealed(decision.wished),
         # Others are not told, and cannot refute what a decision says.
         first_names=eligible_users.first_of(candidates)
         if eligible_users.audience is Audience.OWNER

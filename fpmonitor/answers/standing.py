@@ -1,4 +1,9 @@
-"""What is known of a watched list: certain verdicts, and what keeps it from being judged."""
+"""What `watch` keeps of a list from one window to the next, and what of it somebody is told.
+
+A `Standing` holds the certain verdict on each set and what keeps the list from being judged. Here
+are its steps (`judged`, `taken_back`, `again`) and its comparisons (`is_news`, `changes`); it is
+stored by `lookout`, and worded by `notices`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.answers.check import CheckReport
     from fpmonitor.answers.panel import PanelFinding
-    from fpmonitor.answers.renewal import Renewal
+    from fpmonitor.answers.renewal import MovedApi, Renewal
     from fpmonitor.decide.decision import ApiSet, Decision
 
 ProblemKind = Literal[
@@ -38,6 +43,7 @@ ProblemKind = Literal[
 _USUAL_WINDOWS = 28
 _NAMED = 3
 _ENDS_AFTER = 2  # windows in a row that do not show a violation any more
+_SAID_AGAIN = timedelta(days=28)  # what who decided again was told before is news again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,31 +256,83 @@ def taken_back(
     return replace(before, sets=tuple(sets), faulty=faulty)
 
 
-def again(before: Standing | None, after: Standing, renewal: Renewal) -> list[Problem]:
+def again(
+    before: Standing | None,
+    after: Standing,
+    renewal: Renewal,
+    *,
+    told: Sequence[Mapping[str, Any]] = (),
+) -> list[Problem]:
     """Return why to decide again: what was found once lasts, until there is another decision.
 
-    Two windows in a row must show it of sets, or that others come: a wave of bots goes by. That
-    users of both windows have changed an API is told at once, as a release may be taken back within
-    a week. Each API is told by its name, and again when it has other browsers.
+    Two windows in a row must show it: a wave of bots goes by, and a wrong log is corrected. A new
+    release that users of both windows have is told at once, as it may be taken back within a week.
+    Each API is told by its name, and again when it has other browsers.
+
+    Args:
+        before, after: What was known, null at first, and what is.
+        renewal: What was found.
+        told: Earlier notices: see `told_before`.
     """
     known = {found.what: found for found in known_again(before)}
     found = {}
     last = before if before is not None and before.until != after.until else None
     lasts = after.until is None or (last is not None and last.shows_sets and after.shows_sets)
-    if renewal.sets and lasts:
+    if renewal.sets and lasts and not any("sets" in _reasons(body) for body in told):
         found["sets"] = "; ".join(renewal.sets)
     for one in renewal.moved or ():
-        stays = last is not None and (one.changed or one.api in last.moved)
-        if stays and one.api in after.moved:
-            found[": ".join(filter(None, [one.api, ", ".join(one.releases)]))] = renewal.said_of(
-                [one]
-            )
+        is_release = one.changed and bool(one.releases)
+        stays = is_release or (last is not None and one.api in last.moved)
+        if stays and one.api in after.moved and not any(_tells(body, one) for body in told):
+            found[_name(one.api, one.releases)] = renewal.said_of([one])
     seen = ""
     if after.until is not None:
         end = datetime.fromisoformat(after.until) - timedelta(microseconds=1)
         seen = f"seen on {end:%Y-%m-%d}: "
     now = {what: problem("decide again", what, text=seen + text) for what, text in found.items()}
     return [*(known | now).values()]
+
+
+def told_before(
+    notices: Iterable[Mapping[str, Any]], decision: Decision, after: Standing
+) -> list[Mapping[str, Any]]:
+    """Return the notices that who made a decision knew, and that are too new to be repeated.
+
+    A slow change goes on after each decision: who decides again would hear of it every week.
+    """
+    if decision.made is None or after.until is None:
+        return []
+    oldest = datetime.fromisoformat(after.until) - _SAID_AGAIN
+    ends = [(body, body.get("until")) for body in notices]
+    return [
+        body
+        for body, until in ends
+        if until is not None
+        and datetime.fromisoformat(until) > oldest
+        and datetime.fromisoformat(until).date() <= decision.made
+    ]
+
+
+def _tells(body: Mapping[str, Any], one: MovedApi) -> bool:
+    """Whether a notice told that an API has moved, of the same browsers and half as many users."""
+    moved = (body.get("renewal") or {}).get("moved") or ()
+    return any(
+        _name(had["api"], had["releases"]) in _reasons(body)
+        and had["api"] == one.api
+        and {*one.releases} <= {*had["releases"]}
+        and one.moved < 2 * had["moved"]
+        for had in moved
+    )
+
+
+def _reasons(body: Mapping[str, Any]) -> set[str]:
+    """Return what a notice named as a new reason to decide again."""
+    found = (one for one in body["problems"] if one["kind"] == "decide again")
+    return {one["what"] for one in found if one["new"]}
+
+
+def _name(api: str, releases: Sequence[str]) -> str:
+    return ": ".join(filter(None, [api, ", ".join(releases)]))
 
 
 def known_again(before: Standing | None) -> list[Problem]:
@@ -375,12 +433,25 @@ def next_steps(
         steps.append(["db", "batches"])
     found = [shlex.join(["fpmonitor", *step, *stored]) for step in steps]
     if after.above or kinds & {"appeared", "vanished", "decide again"}:
-        found.append(decide_again(decision, database))
+        vanished, appeared = (
+            [one.what for one in after.problems if one.kind == kind]
+            for kind in ("vanished", "appeared")
+        )
+        found.append(decide_again(decision, database, vanished=vanished, appeared=appeared))
     return found
 
 
-def decide_again(decision: Decision, database: Path) -> str:
-    """Return the command that asks the question of a decision of the users of now."""
+def decide_again(
+    decision: Decision,
+    database: Path,
+    *,
+    vanished: Collection[str] = (),
+    appeared: Sequence[str] = (),
+) -> str:
+    """Return the command that asks the question of a decision of the users of now.
+
+    It is about the APIs of now: who pasted it with those that have vanished was told so again.
+    """
     policy, view = decision.policy, decision.view
     words = ["fpmonitor", "decide", "--k", str(policy.k), "--budget", f"{policy.budget:.10g}"]
     if policy.delta is None:
@@ -411,5 +482,6 @@ def decide_again(decision: Decision, database: Path) -> str:
     words += [] if policy.visits == "last" else ["--unit", policy.visits]
     words += ["--realised"] if policy.realised else []
     words += ["--drop-automation"] if view.drop_automation else []
-    words += ["--candidates", ",".join(policy.candidates)]
+    left = [api for api in policy.candidates if api not in vanished] or policy.candidates
+    words += ["--candidates", ",".join([*left, *appeared])]
     return shlex.join([*words, "--db", str(database), "-o", "new.json"])

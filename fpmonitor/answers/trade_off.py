@@ -67,7 +67,7 @@ def trade_offs(
 
 def _listed(decision: Decision) -> Iterator[ApiSet]:
     """Yield the recommended vector, some of those that are listed, and the finest one."""
-    if decision.allow:
+    if decision.has_recommended:
         yield decision.recommended
     for listed in (decision.allow, decision.undecided, decision.block):
         yield from listed[:_MOST_LISTED]

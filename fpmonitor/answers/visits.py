@@ -130,10 +130,9 @@ class _Groups:
 
         Who has no such visit has one without values; where `whole`, none.
         """
-        visits = with_values(rows, apis, whole=whole)
-        if not len(visits.rows):
+        visits = with_values(rows, apis, whole=True) if whole else with_absent(rows, apis)
+        if not any(visits.codes[api].any() for api in apis):
             return None
-        visits = visits if whole else with_absent(rows, apis)
         paths = PathSource(visits, key)
         return cls(visits, VisitSource(visits).spectrum(apis), paths.spectrum(apis))
 

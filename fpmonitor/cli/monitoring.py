@@ -298,7 +298,8 @@ def _renewal(report: CheckReport, database: Path) -> Iterator[str]:
     if renewal.wrong_by and renewal.moved:
         yield renewal.wrong_by
     if renewal.advised:
-        yield f"to decide again: {decide_again(report.decision, database)}"
+        anew = decide_again(report.decision, database, vanished=report.vanished)
+        yield f"to decide again: {anew}"
 
 
 FOLDER = Annotated[Path, typer.Argument(help="Folder that receives the logs.", metavar="DIR")]

@@ -185,7 +185,7 @@ def _utility(decision: Decision) -> Discrepancy:
     must, never = {*decision.must}, {*decision.never}
     allowed = ({*apis} - never for apis in decision.allow if must <= lattice.closed(apis))
     best = max((lattice.utility_of(tuple(apis)) for apis in allowed), default=0.0)
-    claimed = lattice.utility_of(decision.recommended) if decision.allow else 0.0
+    claimed = lattice.utility_of(decision.recommended) if decision.has_recommended else 0.0
     reason = ""
     if not alike(utility, claimed):
         reason = "it is not the weight of `recommended`"

@@ -179,22 +179,40 @@ def _answered(
     )
 
 
+_SAME_POLICY = (
+    *("k", "population", "budget", "delta", "realised", "sample", "candidates"),
+    *("cohorts", "links", "visits"),
+)
+_SAME = (
+    *("digest", "tested_at", "setting", "missing", "universe", "first_names", "design"),
+    "components",
+)
+# Members that whoever asks calls otherwise, by an option most of them.
+_CALLED = {
+    "cohorts": "given",
+    "components": "levels",
+    "design": "design-share",
+    "digest": "data",
+    "links": "link-budget",
+    "tested_at": "level",
+    "visits": "unit",
+}
+
+
 def check_same(known: Decision, open_decision: Decision) -> None:
     """Check that an earlier decision answers the same question on the same data.
 
     Raises:
         InputError: It answers another question, or was made of other data.
     """
-    before, now = known.policy, open_decision.policy
-    names = (
-        *("k", "population", "budget", "delta", "realised", "sample", "candidates"),
-        *("cohorts", "links", "visits"),
-    )
-    differing = [name for name in names if getattr(before, name) != getattr(now, name)]
-    same = ("setting", "missing", "universe", "first_names", "design", "components")
-    members = {"data": "digest", "level": "tested_at"} | dict(zip(same, same, strict=True))
-    differing += [
-        name for name, of in members.items() if getattr(known, of) != getattr(open_decision, of)
+    differing = [
+        _CALLED.get(name, name)
+        for before, now, names in (
+            (known.policy, open_decision.policy, _SAME_POLICY),
+            (known, open_decision, _SAME),
+        )
+        for name in names
+        if getattr(before, name) != getattr(now, name)
     ]
     if (known.proof is None) != open_decision.is_exact:
         differing.append("proof")

@@ -140,7 +140,7 @@ class PartsKnown:
 
     Attributes:
         largest: Largest number of APIs that were seen together.
-        randomised: APIs that were seen alone, as users randomised them.
+        randomised: APIs whose answers users randomised.
     """
 
     largest: Annotated[int, msgspec.Meta(ge=1)]
@@ -315,13 +315,18 @@ class Decision(Result):
         """The sets that it is about."""
         return Lattice(self.components, self.weights)
 
+    @property
+    def has_recommended(self) -> bool:
+        """Whether a set is recommended: of APIs at least none of them, of levels an allowed one."""
+        return not self.components or bool(self.allow)
+
     def recommended_levels(self) -> list[tuple[Component, int]]:
         """Return each component with its recommended level.
 
         Raises:
             InputError: No vector is allowed.
         """
-        if not self.allow:
+        if not self.has_recommended:
             raise InputError("no level vector is allowed", hint="a larger --budget")
         return self.lattice.levels(self.recommended)
 
@@ -453,14 +458,14 @@ class Decision(Result):
         Raises:
             UnknownNameError: One of them is not a candidate of the policy.
         """
-        requested_apis = self.named(apis)
+        requested_apis, lattice = self.named(apis), self.lattice
         for blocked in self.block:
             if requested_apis >= set(blocked):
                 return "block", blocked
         if lacking := requested_apis & self.no_evidence.keys():
             return "no evidence", tuple(sorted(lacking))
         for allowed in self.allow:
-            if requested_apis <= self.lattice.closed(allowed):
+            if requested_apis <= lattice.closed(allowed):
                 return "allow", allowed
         for open_set in self.undecided:
             if requested_apis >= set(open_set):
@@ -582,9 +587,8 @@ class Decision(Result):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each listed set with its verdict, the recommended one first."""
-        has_one = not self.components or self.allow
         listed = (
-            ("recommended", (self.recommended,) if has_one else ()),
+            ("recommended", (self.recommended,) if self.has_recommended else ()),
             ("allow", self.allow),
             ("block", self.block),
             ("undecided", self.undecided),
@@ -650,8 +654,8 @@ class Decision(Result):
         for name in _LISTS if self.components else ():
             content[name] = [*map(self.lattice.told, getattr(self, name))]
         if self.components:
-            has_one = bool(self.allow)
-            content["recommended"] = self.lattice.told(self.recommended) if has_one else None
+            told = self.lattice.told(self.recommended) if self.has_recommended else None
+            content["recommended"] = told
         for component, entry in zip(self.components, content.get("components", ()), strict=True):
             entry["shows"] = component.shows
         question = {name: content.pop(name) for name in ("policy", "setting", "missing")}
@@ -722,6 +726,11 @@ def _check_beside(decision: Decision) -> None:
     for name in _OF_SETS if decision.components else ():
         if getattr(decision, name):
             raise InputError(f"not {_NAME}: `{name}` is said of sets alone, and not of levels")
+    if decision.complete and decision.search is not None:
+        raise InputError(f"not {_NAME}: `search` is of one that was stopped, and it is `complete`")
+    lattice, left_out = decision.lattice, {*decision.never, *decision.no_evidence}
+    if both := sorted(left_out & lattice.closed({*decision.must, *lattice.lowest})):
+        raise InputError(f"not {_NAME}: no set is with `must` and without {both[0]!r}")
     sample = decision.policy.sample
     if decision.observed is not None and not (sample.cluster or sample.strata):
         raise InputError(f"not {_NAME}: `observed` is more users than decided, and none drawn")

@@ -229,9 +229,11 @@ def _links(decision: Decision) -> str:
     links = decision.policy.links
     if links is None or not links.after:
         return ""
+    seen = "" if decision.days is None else f", from {decision.days[0]} to {decision.days[1]}"
     return (
         "A site links by comparing values, or any parts of them. One that knows how values change "
-        "may link more. Nothing is promised to users who come back unlike those of the log."
+        f"may link more. Nothing is promised to users who come back unlike those of the log{seen}: "
+        "on days without a release more can be linked."
     )
 
 

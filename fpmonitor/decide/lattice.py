@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.population.levels import Component, Vector, coarser, finest, level_words
+from fpmonitor.population.levels import (
+    Component,
+    Vector,
+    coarser,
+    finest,
+    level_words,
+    levels_of,
+)
 
 ApiSet = tuple[str, ...]
 
@@ -80,11 +87,10 @@ class Lattice:
 
     def levels(self, apis: ApiSet) -> list[tuple[Component, int]]:
         """Return each component with its level in a set."""
-        members, levels = self.closed(apis), list[tuple[Component, int]]()
-        for component in self.components:
-            named = (f"{component.name}={level}" for level in range(1, len(component.levels) + 1))
-            levels.append((component, sum(map(members.__contains__, named))))
-        return levels
+        if not self.components:
+            return []
+        found = levels_of(apis)
+        return [(component, found.get(component.name, 0)) for component in self.components]
 
     def told(self, apis: ApiSet) -> Any:
         """Return a listed set as files and gates tell it: names, or the level of each component."""

@@ -107,11 +107,12 @@ def _log_factor(
     )
     largest = -math.inf
     for part in np.array_split(user_counts, max(user_counts.size // 20_000, 1)):
-        r, f = (array.copy() for array in np.broadcast_arrays(part[:, np.newaxis] * 1.0, shares))
+        alone = part[:, np.newaxis] * 1.0
+        r, f = (array.copy() for array in np.broadcast_arrays(alone, shares))
         left = users - r
-        ratio = factorial_remainder(np.array([float(users)])) - factorial_remainder(left)
-        ratio += deviance(r, np.full_like(r, mean), r - mean)
-        ratio -= deviance(r, users * f, r - users * f)
+        ratio = factorial_remainder(np.array([float(users)])) - factorial_remainder(users - alone)
+        ratio = ratio + deviance(alone, np.full_like(alone, mean), alone - mean)  # of each row
+        ratio = ratio - deviance(r, users * f, r - users * f)
         ratio -= deviance(left, users * (1 - f), users * f - r)
         totals = scipy.special.logsumexp(ratio, axis=1, b=weights)
         largest = max(largest, float(totals.max()))

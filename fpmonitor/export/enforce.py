@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
@@ -278,11 +279,14 @@ class ControlExporter:
         """Say of APIs that stay readable which controls would hide more of them, and why not."""
         (blocked, allowed), product = _divided(actions), self.product
         usable = self._usable(blocked, product, options)
-        with_breakage = self._chosen(actions, replace(options, allow_breakage=True))
+
+        @cache
+        def with_breakage() -> list[Control]:
+            return self._chosen(actions, replace(options, allow_breakage=True))
 
         def why(control: Control) -> str:
             if control not in usable:
-                sets_it = " (--allow-breakage sets it)" * (control in with_breakage)
+                sets_it = " (--allow-breakage sets it)" * (control in with_breakage())
                 return f"left out, as it stops {', '.join(_stops([control], product))}{sets_it}"
             changed = ", ".join(changed_by([control], allowed, product))
             return f"left out, as it changes {changed}" if changed else "not in this list"

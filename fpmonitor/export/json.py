@@ -12,6 +12,7 @@ from fpmonitor.export.exporter import PlainExporter, PlainList
 from fpmonitor.export.headline import scope_of
 from fpmonitor.export.lists import api_actions
 from fpmonitor.safe_files import typed, untyped
+from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
@@ -26,6 +27,9 @@ def _write(decision: Decision) -> str:
     content = {
         "guarantee": decision.guarantee,
         "scope": scope_of(decision),
+        "about": sorted({entry.means for entry in actions}),
+        "vocabulary": len(known_apis()),
+        "others": "not covered",  # of APIs that it names nowhere, a list promises nothing
         "policy": {
             name: value
             for name, value in untyped(decision.policy).items()

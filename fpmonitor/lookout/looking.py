@@ -30,6 +30,7 @@ from fpmonitor.answers.standing import (
     probable_causes,
     problem,
     taken_back,
+    told_before,
     vanished,
 )
 from fpmonitor.decide.evidence import identity_of
@@ -40,6 +41,7 @@ from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.watching import (
     last_checked,
+    latest_notices,
     record_check,
     stored_data,
     users_of_the_future,
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
 _FALSE_CAUSES = 0.01
 _NUMBERS = re.compile(r"\d+")
 _MOST_DAYS = 31  # that are looked at for faults, the newest
+_MOST_NOTICES = 50  # that are read for what was told already, the newest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,7 +283,9 @@ class Look:
         if report.late and settings.by is not None and report.since is not None:
             problems.append(late(settings.by, report.since, report.late))
         if report.renewal is not None:
-            problems += again(before, after, report.renewal)
+            notices = latest_notices(self.monitor.database, most=_MOST_NOTICES)
+            told = told_before(notices, settings.decision, after)
+            problems += again(before, after, report.renewal, told=told)
         return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))
 
     def _all_gone(self) -> list[Problem]:

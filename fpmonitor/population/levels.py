@@ -381,12 +381,17 @@ def coarser(words: Iterable[str]) -> frozenset[str]:
     return frozenset(f"{name}={level}" for name, most in levels for level in range(1, most + 1))
 
 
-def finest(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the finest level of each component, sorted."""
+def levels_of(words: Iterable[str]) -> dict[str, int]:
+    """Return the finest level of each component that is named."""
     levels: dict[str, int] = {}
     for name, level in map(_of_word, words):
         levels[name] = max(level, levels.get(name, 0))
-    return tuple(sorted(f"{name}={level}" for name, level in levels.items()))
+    return levels
+
+
+def finest(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the finest level of each component, sorted."""
+    return tuple(sorted(f"{name}={level}" for name, level in levels_of(words).items()))
 
 
 def _of_word(word: str) -> tuple[str, int]:

@@ -192,8 +192,8 @@ class People:
         return self.sealed(self.digest)
 
     def sealed(self, text: str) -> str:
-        """Return the digest of a text as that of the users may leave."""
-        return keyed_digest(text, self.snapshot.key)
+        """Return the digest of a text as that of the users may leave; of no text none."""
+        return keyed_digest(text, self.snapshot.key) if text else ""
 
     @property
     def _stored(self) -> str:

@@ -71,7 +71,7 @@ def decision_of(
         made=datetime.now(UTC).date(),
         users=knowledge.users,
         no_evidence=lacks,
-        parts=PartsKnown(largest=knowledge.largest, randomised=tuple(sorted(knowledge.estimates))),
+        parts=PartsKnown(largest=knowledge.largest, randomised=tuple(sorted(knowledge.randomised))),
         allow=allow,
         block=_listed(search.block),
         undecided=_listed(search.refused - search.block),
@@ -87,7 +87,7 @@ def decision_of(
 
 def _lack(knowledge: Knowledge, api: str) -> Lack | None:
     """Say why the answers on an API are no evidence, by its plain ones; None if they are."""
-    if api in knowledge.estimates:
+    if api in knowledge.randomised:
         return None
     seen = [
         Seen(users, kind="value" if holds_value(token) else "error")

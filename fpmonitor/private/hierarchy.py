@@ -100,7 +100,7 @@ def open_sets(knowledge: Knowledge, size: int) -> list[ApiSet]:
     no larger set: it would be sent plainly there.
     """
     if size == 1:
-        counted = [api for api in knowledge.study.apis if api not in knowledge.estimates]
+        counted = [api for api in knowledge.study.apis if api not in knowledge.randomised]
         return [(api,) for api in counted if knowledge.is_promised((api,))]
     smaller = set(open_sets(knowledge, size - 1))
     grown = [

@@ -1,6 +1,6 @@
 """What a curator knows from some marginals, and the limits that follow for any API set.
 
-A requested set is known by its counts, a randomised API by the limits of its values' shares. Any
+A requested set is known by its counts, a randomised one by the limits of its values' shares. Any
 other set is composed of disjoint known ones: users outside the kept values of a part count as
 exposed, and fewer than `k` users can be exposed on each remaining joint value. All limits are upper
 limits, for every joint distribution with these marginals. Statements and proofs:
@@ -42,8 +42,15 @@ from fpmonitor.private.counts import (
     with_projections,
 )
 from fpmonitor.private.joining import chain_of_parts, count_joined
-from fpmonitor.private.randomised import RandomisedAnswers, RandomisedApi, estimate, ranked_values
-from fpmonitor.private.tokens import REDACTED
+from fpmonitor.private.randomised import (
+    RandomisedAnswers,
+    RandomisedApi,
+    estimate,
+    ranked_values,
+    with_parts,
+)
+from fpmonitor.private.tokens import REDACTED, fitting
+from fpmonitor.private.wire import token_limit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -126,8 +133,8 @@ class Knowledge:
     Args:
         counts: Number of reports by tuple of tokens, for each API set, with every single API. A
             report with a redacted token counts as exposed.
-        randomised: Randomised answers on APIs that have no counts. They say nothing of the observed
-            users themselves, and are part of no larger request.
+        randomised: Randomised answers on sets that have no counts. They say nothing of the observed
+            users themselves.
         setting: `fixed`: the observed users themselves, without error. `statistical`: a population
             of `study.population` users, of which the observed ones are independent draws; all
             limits together hold with probability `1 - study.delta`, whatever was requested and
@@ -144,20 +151,26 @@ class Knowledge:
         study: Study,
         counts: Counts,
         setting: Setting,
-        randomised: Mapping[str, RandomisedAnswers] | None = None,
+        randomised: Mapping[ApiSet, RandomisedAnswers] | None = None,
     ) -> None:
         self.study = study
         self.setting: Setting = setting
         self.counts = with_projections(counts)
-        check_study_counts(study, counts, randomised or ())
         self._randomised = {
-            api: answers for api, answers in (randomised or {}).items() if (api,) not in self.counts
+            apis: answers
+            for apis, answers in with_parts(randomised or {}).items()
+            if apis not in self.counts
         }
-        self.estimates: dict[str, RandomisedApi] = {
-            api: estimate(study, answers.ask, api, answers.counts, delta=self._delta(1) / 2)
-            for api, answers in self._randomised.items()
+        # APIs of which only randomised answers are known.
+        self.randomised = frozenset(apis[0] for apis in self._randomised if len(apis) == 1)
+        check_study_counts(study, counts, self.randomised)
+        self.estimates: dict[ApiSet, RandomisedApi] = {
+            apis: estimate(
+                study, answers.ask, apis, answers.counts, delta=self._delta(len(apis)) / 2
+            )
+            for apis, answers in self._randomised.items()
         }
-        self._known = {*self.counts, *((api,) for api in self.estimates)}
+        self._known = {*self.counts, *self.estimates}
         # Who answered a plain request is missing from no randomised one: it has users of its own.
         numbers = [sum(tuples.values()) for tuples in self.counts.values()]
         answering = [found.users for found in self.estimates.values()]
@@ -178,7 +191,7 @@ class Knowledge:
 
     @property
     def asked(self) -> Collection[ApiSet]:
-        """Sets with counts, including those that follow from larger ones, and randomised APIs."""
+        """Sets with counts or randomised answers, including those that follow from larger ones."""
         return self._known
 
     def spectrum(self, apis: ApiSet) -> CountSpectrum:
@@ -192,28 +205,37 @@ class Knowledge:
         return self._ranking(apis)[1]
 
     def _ranking(self, apis: ApiSet) -> tuple[list[tuple[str, ...]], SizedTails]:
-        """Return the tuples of a known set, most frequent first, none redacted; and their tails."""
+        """Return the tuples of a known set, most frequent first, none redacted; and their tails.
+
+        A value that is too long for a set is sent as its digest, for a smaller set perhaps in full:
+        here it has one name, by which overlapping sets are joined.
+        """
         if apis not in self._rankings:
             if apis in self.counts:
                 named = sorted(tokens for tokens in self.counts[apis] if REDACTED not in tokens)
                 rank = self._fixed_ranking if self.setting == "fixed" else self._sampled_ranking
-                self._rankings[apis] = rank(apis, named)
+                ranked, tails = rank(apis, named)
             else:
-                self._rankings[apis] = self._estimated_ranking(apis[0])
+                ranked, tails = self._estimated_ranking(apis)
+            largest = self.study.apis[: self.study.largest_set]
+            limit = token_limit(self.study.report_bytes, largest)
+            names = [
+                tuple(fitting(token, limit, self.study.id) for token in tokens) for tokens in ranked
+            ]
+            self._rankings[apis] = names, tails
         return self._rankings[apis]
 
-    def _estimated_ranking(self, api: str) -> tuple[list[tuple[str, ...]], SizedTails]:
+    def _estimated_ranking(self, apis: ApiSet) -> tuple[list[tuple[str, ...]], SizedTails]:
         if self.setting == "fixed":
             return [], SizedTails(sizes=np.ones(1), tails=np.ones(1))
-        answers = self._randomised[api]
-        ranked, tails = ranked_values(
+        answers = self._randomised[apis]
+        return ranked_values(
             self.study,
-            api,
+            apis,
             answers,
-            delta=self._delta(1) / 2,
-            rng=self._coins((api,), answers.counts),
+            delta=self._delta(len(apis)) / 2,
+            rng=self._coins(apis, answers.counts),
         )
-        return [(token,) for token in ranked], tails
 
     def _coins(self, apis: ApiSet, tuples: Tuples) -> np.random.Generator:
         """Return what splits the answers on a set: equal for equal answers."""
@@ -255,7 +277,7 @@ class Knowledge:
 
     def _find_limit(self, apis: ApiSet) -> Promise:
         if apis not in self.counts:
-            upper = 1.0 if self.setting == "fixed" else self.estimates[apis[0]].upper
+            upper = 1.0 if self.setting == "fixed" else self.estimates[apis].upper
             return Promise(upper=upper, rule="randomised")
         spectrum = self.spectrum(apis)
         if self.setting == "fixed":
@@ -272,7 +294,7 @@ class Knowledge:
         """
         budget = self.study.budget
         if apis not in self.counts:
-            return self.setting == "statistical" and self.estimates[apis[0]].lower > budget
+            return self.setting == "statistical" and self.estimates[apis].lower > budget
         tuples = self.counts[apis]
         if sum(tuples.values()) < self.users or any(REDACTED in tokens for tokens in tuples):
             return False
@@ -351,7 +373,7 @@ class Knowledge:
         if found and self.setting == "fixed" and not beaten:
             return found  # nothing is sharper than the count
         found += self._composed(apis)
-        if self.setting == "fixed" and self.estimates.keys().isdisjoint(apis):
+        if self.setting == "fixed" and self.randomised.isdisjoint(apis):
             names = [sharpened_composition]
             names += [theorem2_composition, theorem3_composition] if beaten else []
             distributions = [self._distribution((api,)) for api in apis]
@@ -404,14 +426,14 @@ class Knowledge:
 
     def _bits(self, apis: ApiSet) -> float:
         if apis in self._known and apis not in self.counts:
-            return math.log2(len(self.estimates[apis[0]].values))
+            return math.log2(len(self.estimates[apis].values))
         return entropy_bits(self.spectrum(apis)) if apis else 0.0
 
     def entropy_upper_bits(self, apis: ApiSet) -> float:
         """Return an upper bound of the joint entropy of the observed users, bits."""
         if not apis:
             return 0.0
-        if not self.estimates.keys().isdisjoint(apis):
+        if not self.randomised.isdisjoint(apis):
             return math.log2(self.users)
         singles = [self.spectrum((api,)) for api in apis]
         pairs = {

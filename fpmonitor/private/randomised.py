@@ -6,8 +6,10 @@ exposure hold whatever these are: they expose least as one group, and most if al
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ from fpmonitor.estimate.composition import SizedTails
 from fpmonitor.ldp.exposure import ApiReports, randomised_limits
 from fpmonitor.ldp.mechanisms import HashedReports, LocalHash, PureMechanism, StochasticMatrix
 from fpmonitor.ldp.planner import PROTOCOLS, ApiPlan, plan_api
+from fpmonitor.private.counts import ApiSet, projected
 from fpmonitor.private.study import (
     MATRIX_TOTAL,
     MECHANISMS,
@@ -47,10 +50,10 @@ class EstimatedShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomisedApi:
-    """Estimates from the randomised answers on one API."""
+    """Estimates from the randomised answers on one API, or on several together."""
 
-    # api, mechanism, epsilon: The API and its randomisation; epsilon in nats, null where a matrix
-    # has no LDP level.
+    # api, mechanism, epsilon: The API, or APIs separated by commas, and how they are randomised;
+    # epsilon in nats, null where a matrix has no LDP level.
     api: str
     mechanism: str
     epsilon: float | None
@@ -64,7 +67,7 @@ class RandomisedApi:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomisedAnswers:
-    """Randomised answers on one API: the request, and the number of users by token."""
+    """Randomised answers on an API set: the request, and the number of users by tokens."""
 
     ask: CollectionRequest
     counts: Mapping[tuple[str, ...], int]
@@ -82,91 +85,140 @@ def mechanism_of(plan: Randomisation) -> PureMechanism | StochasticMatrix:
 def estimate(
     study: Study,
     ask: CollectionRequest,
-    api: str,
+    apis: ApiSet,
     counts: Mapping[tuple[str, ...], int],
     *,
     delta: float,
 ) -> RandomisedApi:
-    """Estimate the frequencies and the exposure of an API from its randomised answers.
+    """Estimate the frequencies and the exposure of an API set from its randomised answers.
 
     Args:
-        study, ask, api: The terms, the request, and an API that it randomises.
-        counts: Number of users by token of this API alone.
+        study, ask, apis: The terms, the request, and APIs that it randomises, in one set.
+        counts: Number of users by tokens of these APIs alone.
         delta: Tolerated probability that any of the limits fails, in (0, 1).
 
     Raises:
-        InputError: The API is not randomised, or is redacted, too; a token is not a report on it;
-            or the matrix is not faithful.
+        InputError: An API is not randomised, or is redacted, too; a token is not a report on it;
+            or a matrix is not faithful.
         UndecidableError: Fewer than `k` users answered.
     """
-    plan = ask.randomise.get(api)
-    if plan is None or (api,) not in ask.sets:
-        raise InputError(f"ask: does not randomise {api}")
-    if api in ask.redact:
+    name = ", ".join(apis)
+    if not any(set(apis) <= set(one) for one in ask.sets) or not set(apis) <= ask.randomise.keys():
+        raise InputError(f"ask: does not randomise {name}")
+    if any(api in ask.redact for api in apis):
         raise InputError(
-            f"ask: redacts the reports on {api}, so that frequencies cannot be estimated"
+            f"ask: redacts the reports on {name}, so that frequencies cannot be estimated"
         )
     users = sum(counts.values())
     if users < study.k:
-        raise UndecidableError(f"{api}: fewer than k = {study.k} users answered")
-    reports = _reports_of(study, plan, counts)
+        raise UndecidableError(f"{name}: fewer than k = {study.k} users answered")
+    plans = [ask.randomise[api] for api in apis]
+    reports = _reports_of(study, ask, apis, counts)
     low, high = reports.limits(delta)
     shares = reports.estimate().frequencies
-    lower, upper = limits_of_exposure(study, low, high)
+    lower, upper = limits_of_exposure(study, low, high, rest=_rest_of(plans))
+    levels = [plan.epsilon for plan in plans if plan.epsilon is not None]
     return RandomisedApi(
-        api=api,
-        mechanism=plan.mechanism,
-        epsilon=plan.epsilon,
+        api=name,
+        mechanism=", ".join(dict.fromkeys(plan.mechanism for plan in plans)),
+        epsilon=sum(levels) if len(levels) == len(plans) else None,
         users=users,
         lower=lower,
         upper=upper,
         values=tuple(
-            EstimatedShare(token=token, share=float(one), lower=float(least), upper=float(most))
-            for token, one, least, most in zip(plan.values, shares, low, high, strict=True)
+            EstimatedShare(
+                token=", ".join(tokens), share=float(one), lower=float(least), upper=float(most)
+            )
+            for tokens, one, least, most in zip(
+                _joint_values(plans), shares, low, high, strict=True
+            )
         ),
     )
 
 
-def limits_of_exposure(
-    study: Study, low: NDArray[np.float64], high: NDArray[np.float64]
-) -> tuple[float, float]:
-    """Return limits of the exposure, whatever lies behind the last value.
+def _joint_values(plans: Sequence[Randomisation]) -> list[tuple[str, ...]]:
+    """Return the joint values of some APIs, in the order of their joint matrix."""
+    return list(itertools.product(*(plan.values for plan in plans)))
 
-    `low` and `high` limit the probabilities of all listed values, shares.
+
+def _rest_of(plans: Sequence[Randomisation]) -> NDArray[np.bool_]:
+    """Return which joint values stand for others: those in which an API has its last value."""
+    lasts = [np.arange(len(plan.values)) == len(plan.values) - 1 for plan in plans]
+    return np.asarray(reduce(np.logical_or.outer, lasts).ravel(), dtype=np.bool_)
+
+
+def limits_of_exposure(
+    study: Study,
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    *,
+    rest: NDArray[np.bool_] | None = None,
+) -> tuple[float, float]:
+    """Return limits of the exposure, whatever lies behind values that stand for others.
+
+    `low` and `high` limit the probabilities of all listed values, shares; `rest` says which of them
+    stand for others, the last one by default.
     """
     lower, upper = randomised_limits(low, high, k=study.k, population=study.population)
-    return lower, min(1.0, upper + float(high[-1]))
+    others = float(high[-1] if rest is None else high[rest].sum())
+    return lower, min(1.0, upper + others)
+
+
+def with_parts(
+    randomised: Mapping[ApiSet, RandomisedAnswers],
+) -> dict[ApiSet, RandomisedAnswers]:
+    """Return the answers, with those on all sets within the requested ones.
+
+    A user draws one report on an API, so that reports on a part are those of the whole.
+    """
+    known = dict(randomised)
+    for apis, answers in randomised.items():
+        for size in range(1, len(apis)):
+            for part in itertools.combinations(apis, size):
+                places = [apis.index(api) for api in part]
+                counts = projected(answers.counts, places)
+                known.setdefault(part, RandomisedAnswers(ask=answers.ask, counts=counts))
+    return known
 
 
 def ranked_values(
-    study: Study, api: str, answers: RandomisedAnswers, *, delta: float, rng: np.random.Generator
-) -> tuple[list[str], SizedTails]:
+    study: Study,
+    apis: ApiSet,
+    answers: RandomisedAnswers,
+    *,
+    delta: float,
+    rng: np.random.Generator,
+) -> tuple[list[tuple[str, ...]], SizedTails]:
     """Rank the listed values by one half of the answers, and bound what the first ones leave out.
 
     Args:
-        study, api, answers: As for `estimate`.
+        study, apis, answers: As for `estimate`.
         delta: Tolerated probability that any of the tails fails, in (0, 1).
         rng: Splits the answers: the other half must not know by which order it is counted.
     """
-    plan = answers.ask.randomise[api]
+    plans = [answers.ask.randomise[api] for api in apis]
     tokens = sorted(answers.counts)
     counts = np.array([answers.counts[token] for token in tokens], dtype=np.int64)
     first = rng.binomial(counts, 0.5)
     halves = [dict(zip(tokens, half.tolist(), strict=True)) for half in (first, counts - first)]
-    listed = len(plan.values) - 1
-    if not listed or not all(sum(half.values()) for half in halves):
+    listed = np.flatnonzero(~_rest_of(plans))
+    if not listed.size or not all(sum(half.values()) for half in halves):
         return [], SizedTails(sizes=np.ones(1), tails=np.ones(1))
-    ranking, held_out = (_reports_of(study, plan, half) for half in halves)
-    order = np.argsort(-ranking.estimate().frequencies[:-1], kind="stable")
-    sizes = np.unique(np.geomspace(1, listed, 4 * listed.bit_length()).round())
+    ranking, held_out = (_reports_of(study, answers.ask, apis, half) for half in halves)
+    order = listed[np.argsort(-ranking.estimate().frequencies[listed], kind="stable")]
+    sizes = np.unique(np.geomspace(1, listed.size, 4 * listed.size.bit_length()).round())
     inside = [held_out.least_inside(order[: int(size)], delta / sizes.size) for size in sizes]
-    return [plan.values[at] for at in order], SizedTails(sizes=sizes, tails=1 - np.array(inside))
+    values = _joint_values(plans)
+    return [values[at] for at in order], SizedTails(sizes=sizes, tails=1 - np.array(inside))
 
 
 def _reports_of(
-    study: Study, plan: Randomisation, counts: Mapping[tuple[str, ...], int]
+    study: Study, ask: CollectionRequest, apis: ApiSet, counts: Mapping[tuple[str, ...], int]
 ) -> ApiReports:
     """Return the reports by which values they support, or by their number for a matrix."""
+    if len(apis) > 1:
+        return _joint_reports(study, apis, [ask.randomise[api] for api in apis], counts)
+    plan = ask.randomise[apis[0]]
     by_token = {token: users for (token,), users in counts.items()}
     mechanism = mechanism_of(plan)
     if isinstance(mechanism, StochasticMatrix):
@@ -174,6 +226,31 @@ def _reports_of(
     else:
         support = _support_counts(study, plan, by_token)
     return ApiReports(mechanism=mechanism, support_counts=support, users=sum(by_token.values()))
+
+
+def _joint_reports(
+    study: Study,
+    apis: ApiSet,
+    plans: Sequence[Randomisation],
+    counts: Mapping[tuple[str, ...], int],
+) -> ApiReports:
+    """Return reports on several APIs, each randomised on its own: their matrices' product."""
+    matrix: NDArray[np.float64] = np.ones((1, 1))
+    for plan in plans:
+        matrix = np.asarray(np.kron(matrix, mechanism_of(plan).matrix()), dtype=np.float64)
+    limit = token_limit(study.report_bytes, apis)
+    numbers = []
+    for plan in plans:
+        names = [f"={number}" for number in range(len(plan.matrix))] if plan.matrix else plan.values
+        numbers.append({fitting(name, limit, study.id): at for at, name in enumerate(names)})
+    found = np.zeros([len(one) for one in numbers], dtype=np.int64)
+    for tokens, users in counts.items():
+        if not all(token in one for token, one in zip(tokens, numbers, strict=True)):
+            raise InputError(_NO_REPORT)
+        found[*(one[token] for token, one in zip(tokens, numbers, strict=True))] += users
+    return ApiReports(
+        mechanism=StochasticMatrix(matrix), support_counts=found.ravel(), users=int(found.sum())
+    )
 
 
 def _report_counts(
@@ -220,6 +297,7 @@ def plan_randomisation(
     users: int,
     accuracy: float | None = None,
     budget: float | None = None,
+    joined: bool = False,
 ) -> tuple[ApiPlan, Randomisation | None]:
     """Choose how to randomise an API, by a collection without randomisation.
 
@@ -231,6 +309,7 @@ def plan_randomisation(
         users: Users who will report.
         accuracy: Largest half distance of the limits of the exposure, in (0, 1).
         budget: In place of it: largest upper limit, as a curator would have it.
+        joined: Whether reports on several APIs are sent together.
 
     Returns:
         The plan, and its randomisation; None where no mechanism is accurate enough.
@@ -247,7 +326,7 @@ def plan_randomisation(
         accuracy=accuracy,
         budget=budget,
         delta=study.delta / len(study.apis) / (1 if budget is None else 2 * study.largest_set),
-        mechanisms=_with_room(study, len(listed) + 1),
+        mechanisms=("grr",) if joined else _with_room(study, len(listed) + 1),
     )
     return plan, randomisation_of(plan, listed_values(api, tokens, study=study))
 
@@ -294,15 +373,20 @@ def _with_room(study: Study, values: int) -> tuple[MechanismName, ...]:
 
 
 def randomised_ask(
-    study: Study, plans: Mapping[str, Randomisation], *, epoch: int, round_number: int = 1
+    study: Study,
+    plans: Mapping[str, Randomisation],
+    *,
+    epoch: int,
+    round_number: int = 1,
+    size: int = 1,
 ) -> CollectionRequest:
-    """Return the request for each planned API alone, randomised; others are not requested."""
+    """Return the request for all sets of a size of the planned APIs; others are not requested."""
     ask = CollectionRequest(
         study=study.id.hex(),
         epoch=epoch,
         round=round_number,
         recipient="curator",
-        sets=tuple((api,) for api in sorted(plans)),
+        sets=tuple(itertools.combinations(sorted(plans), min(size, len(plans)))),
         randomise=plans,
     )
     check_ask(study, ask)

@@ -78,7 +78,7 @@ def select_values(
     study: Study,
     counts: Counts,
     *,
-    randomised: Mapping[str, RandomisedAnswers] | None = None,
+    randomised: Mapping[ApiSet, RandomisedAnswers] | None = None,
     setting: Setting = "statistical",
     weights: Mapping[str, float] | None = None,
 ) -> Selection:
@@ -99,7 +99,7 @@ def select_values(
 
 
 def known_of(
-    study: Study, counts: Counts, randomised: Mapping[str, RandomisedAnswers] | None = None
+    study: Study, counts: Counts, randomised: Mapping[ApiSet, RandomisedAnswers] | None = None
 ) -> dict[Setting, Knowledge]:
     """Return what is known in each setting.
 

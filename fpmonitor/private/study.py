@@ -233,6 +233,13 @@ class Randomisation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return self.mechanism in UNARY
 
     @property
+    def reports(self) -> int | None:
+        """Number of different reports; null where they are too many for a matrix."""
+        if self.matrix is not None:
+            return len(self.matrix)
+        return len(self.values) if self.mechanism == "grr" else None
+
+    @property
     def longest_report(self) -> int:
         """Length of the longest report, bytes."""
         if self.is_unary:
@@ -289,8 +296,11 @@ class CollectionRequest(
 
     @property
     def epsilon(self) -> float | None:
-        """LDP level of all answers of a user together, nats; null where one has none."""
-        answered_apis = [api for apis in self.sets for api in apis]
+        """LDP level of all answers of a user together, nats; null where one has none.
+
+        A user draws one report on an API, which is the same in all sets.
+        """
+        answered_apis = {api for apis in self.sets for api in apis}
         level = sum(
             self.randomise[api].level if api in self.randomise else math.inf
             for api in answered_apis
@@ -370,8 +380,7 @@ def check_ask(
         raise InputError(
             f"ask: shows the curator {largest} APIs together, the study allows {study.largest_set}"
         )
-    if ask.randomise and largest > 1:
-        raise InputError("ask: only values of single APIs can be randomised")
+    _check_randomised_sets(ask)
     _check_room(token_limit(study.report_bytes, ("",)), ask)
     if token_limit(study.report_bytes, study.apis) < DIGEST_BYTES:
         raise InputError("study: report_bytes is too small for the tokens")
@@ -405,6 +414,20 @@ def _check_release(
             f"ask: release {len(released) + 1} of epoch {ask.epoch}, the study allows "
             f"{study.releases}"
         )
+
+
+def _check_randomised_sets(ask: CollectionRequest) -> None:
+    """Check that reports on several APIs can be decoded together: by one matrix, not too large."""
+    for apis in ask.sets if ask.randomise else ():
+        plans = [ask.randomise[api] for api in apis if api in ask.randomise]
+        if len(apis) == 1:
+            continue
+        if len(plans) < len(apis) or any(plan.reports is None for plan in plans):
+            raise InputError(
+                "ask: APIs are randomised together by grr or matrices, and none beside plain ones"
+            )
+        reports = math.prod(plan.reports or 1 for plan in plans)
+        check_matrix_size(reports, math.prod(len(plan.values) for plan in plans))
 
 
 def _is_promised(study: Study, ask: CollectionRequest, promise: SetPromise) -> bool:

@@ -83,7 +83,7 @@ def recommended(decided: Decision) -> list[Table]:
                 ],
             )
         ]
-    if not decided.allow:
+    if not decided.has_recommended:
         return []
     return [
         Table(
@@ -237,7 +237,7 @@ def answer_of(decided: Decision) -> str:
 
 def _answer_of_levels(decided: Decision) -> str:
     budget = percent(decided.policy.budget, 2)
-    if not decided.allow:
+    if not decided.has_recommended:
         return f"No level vector is certified to expose at most {budget} of the users."
     shown = [
         f"{component.name} ({component.words(level)})"

@@ -170,6 +170,11 @@ def undelivered_notices(database: Database, watched: str) -> list[Notice]:
     return [Notice(number=number, body=json.loads(body)) for number, body in rows]
 
 
+def latest_notices(database: Database, *, most: int) -> list[Mapping[str, Any]]:
+    """Return what the newest notices on all decisions tell, the newest first."""
+    return [json.loads(body) for (body,) in database.rows("watch/latest", most=most)]
+
+
 def mark_delivered(database: Database, notice: Notice) -> None:
     """Keep that a notice has been delivered."""
     database.run("watch/delivered", notice=notice.number)

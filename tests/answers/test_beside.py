@@ -69,7 +69,11 @@ def test_a_second_decision_on_other_candidates_is_tested_together_with_the_first
         assert "above the budget" in said, command
     text = folder / "list.json"
     assert run(["export", one, "json", "-o", str(text)]) == 0
-    assert "is for this list alone" in json.loads(text.read_text())["scope"]
+    written = json.loads(text.read_text())
+    assert "is for this list alone" in written["scope"]
+    assert written["about"] == SCREEN.split(",")
+    assert written["others"] == "not covered"
+    assert f"covers 2 of the {written['vocabulary']:,} known APIs" in written["scope"]
 
 
 def test_the_whole_decided_at_once_is_told_by_its_own_verdict_and_replaced_ones_say_nothing(

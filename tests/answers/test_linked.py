@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.render.numbers import percent
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,3 +62,24 @@ def test_no_api_links_nobody_but_by_chance(tmp_path: Path) -> None:
     assert run(["exposure", "Screen.width", "--db", database, "-o", str(out)]) == 0
     [found] = json.loads(out.read_text(encoding="utf-8"))
     assert 0 <= found["linked_lower"] <= 1 / 3_000 <= found["linked_upper"] < 0.01
+
+
+def test_who_is_in_no_small_group_is_linked_by_a_guess_and_both_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Groups of about 40: nobody is below k, and who names one of them is right in 1 of 40."""
+    log, users = tmp_path / "guess.csv", 8_000
+    rows = "".join(f"u{i},{i % 200}\n" for i in range(users))
+    log.write_text(f"user,Screen.width\n{rows}", encoding="utf-8")
+    database = str(tmp_path / "guess.duckdb")
+    assert run(["ingest", str(log), "--db", database, "-q"]) == 0
+    asked = ["exposure", "Screen.width", "--db", database, "--format"]
+    capsys.readouterr()
+    assert run([*asked, "json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)
+    assert found["empirical"] == 0
+    assert found["upper"] < found["linked_lower"] <= 1 / 40 <= found["linked_upper"]
+    assert run([*asked, "table"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "in groups of fewer than 10" in said
+    assert f"links the visits of more than {percent(found['linked_upper'], 2)}" in said

@@ -212,6 +212,29 @@ def test_limits_from_the_mean_of_draws_hold_for_a_visit_of_a_user(keep: float) -
     assert (missed / runs <= 0.2).all()
 
 
+def test_a_window_that_is_over_is_the_same_whatever_comes_later(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever comes back is in it with the visits of its days alone, and new users are not."""
+    rng = np.random.default_rng(6)
+    rows = [(u, day, rng.integers(3), 0) for u in range(300) for day in (1, 3)]
+    database, window = stored(tmp_path, rows), ["--until", "2026-03-08"]
+    [before] = asked(capsys, database, A, *window)
+    for day in (9, 10):
+        later = tmp_path / f"{day}"
+        later.mkdir()
+        stored(later, [(u, day, rng.integers(99), 0) for u in range(200, 400)])
+        assert run(["ingest", str(later / "log.csv"), "--db", database, "-q"]) == 0
+        [after] = asked(capsys, database, A, *window)
+        assert after["users"] == before["users"]
+        for unit in ("visit", "path"):
+            same = {each["visits"][unit]["empirical"] for each in (before, after)}
+            assert len(same) == 1, unit
+        assert after["visits"]["changing"] == before["visits"]["changing"]
+    [whole] = asked(capsys, database, A)
+    assert whole["visits"]["path"]["empirical"] > before["visits"]["path"]["empirical"]
+
+
 def test_draws_follow_from_the_user_alone_and_take_each_visit_alike() -> None:
     visits = visit_rows(np.random.default_rng(4).integers(9, size=(3_000, 4)) + 1)
     other = VisitRows(

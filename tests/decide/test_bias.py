@@ -38,7 +38,7 @@ def test_a_bias_is_assumed_said_checked_and_proved_and_its_limit_is_told(
     assert plain.bias_tolerated is not None
     [tolerated] = plain.bias_tolerated
     assert 1 < tolerated < 1.5  # 3.33 % of the users are exposed
-    assert json.loads(usual.read_text())["policy"]["sample"]["bias"] == 1
+    assert json.loads(usual.read_text())["policy"]["sample"] == {"bias": 1, "look": "first"}
     assert run([*asked, "--bias", str(tolerated), "-o", str(biased)]) == 0
     capsys.readouterr()
     assert run(["audit", "certificate", str(usual), "--db", db]) == 0

@@ -92,6 +92,20 @@ def test_a_set_within_the_budget_is_refused_for_one_of_its_cohorts(
     assert "each cohort that has 4 %" in capsys.readouterr().out
 
 
+def test_cohorts_are_fixed_beforehand_where_apis_are_chosen_after_looking(
+    database: str, tmp_path: Path
+) -> None:
+    """Of many that may be given one passes by luck: what is chosen freely names no cohorts."""
+    asked = [word for word in ASKED if word != "--fixed-question"]
+    words = ["decide", *asked, "--candidates", "depth", "--given", "family,system", *EACH]
+    output = tmp_path / "free.json"
+    assert run([*words, "--db", database, "-q", "-o", str(output)]) == 0
+    said = json.loads(output.read_text(encoding="utf-8"))["guarantee"]
+    free, fixed = said.split("whichever APIs and view of the users are chosen after looking")
+    assert "cohorts with" not in free
+    assert "and the cohorts with their budget and least share were fixed before" in fixed
+
+
 def test_screens_say_what_cohorts_keep(database: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["decide", *ASKED, "--candidates", "fonts,depth,clock", "--given", "system", *EACH]
     capsys.readouterr()
@@ -215,7 +229,7 @@ def test_a_decision_is_resumed_with_its_cohorts(
         assert resumed[name] == whole[name]
     words = ["decide", *ASKED, "--candidates", "fonts,depth,clock", "--db", database, "-q"]
     said = refused(capsys, *words, "--resume", str(first))
-    assert "cohorts" in said
+    assert "given" in said
 
 
 @pytest.mark.parametrize("part", [slice(4), slice(4, None)], ids=["few", "others"])

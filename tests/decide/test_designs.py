@@ -130,7 +130,7 @@ def test_designs_in_order_go_on_from_no_file_of_another_question(
     for known, share in ((folder / "answer.json", "0.4"), (steps, "0.3")):
         again = asked(folder, "window.toml", "--design-share", share, "--resume", str(known))
         assert run(again) == 2
-        assert "design; only the same question" in capsys.readouterr().err
+        assert "design-share; only the same question" in capsys.readouterr().err
 
 
 def test_a_designed_level_is_one_of_a_chain_with_all_that_a_decision_does(

@@ -77,6 +77,8 @@ def test_what_stays_is_refused_and_what_changes_is_not(database: str, tmp_path: 
     assert "at most 3 % of the users who come back after 7 and 28 days" in said
     assert "One that knows how values change may link more." in said
     assert "decided once" in said
+    first, last = found["data"]["days"]
+    assert f"unlike those of the log, from {first} to {last}: on days without a release" in said
     # by any means, ever: a network that changes is as good as one that stays
     ever = made(database, tmp_path / "e.json", "--link-budget", "3%")
     assert ever["policy"]["links"] == {"budget": 0.03, "after": []}

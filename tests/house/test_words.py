@@ -84,3 +84,16 @@ def test_the_documentation_does_not_grow() -> None:
     assert sum(counts.values()) <= MOST_OF_ALL, counts
     assert counts["README.md"] <= 700
     assert not {page: words for page, words in counts.items() if words > MOST_OF_A_PAGE}
+
+
+def test_private_collection_has_eight_terms_of_its_own_and_one_picture_of_four() -> None:
+    """Each is introduced once, in italics, or in the picture of study, epoch, round and request."""
+    texts = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("private*.md")]
+    [picture_page] = [text for text in texts if "```text\nstudy" in text]
+    picture = picture_page.partition("```text\n")[2].partition("```")[0]
+    nested = re.findall(r"^(?: *└─ )?([a-z]+) ", picture, re.MULTILINE)
+    assert nested == ["study", "epoch", "round", "request"]
+    introduced = [word for text in texts for word in re.findall(r"(?<!\*)\*([a-z]+)\*", text)]
+    emphasised = {"not"}
+    assert sorted({*introduced} - emphasised) == ["analyst", "curator", "pilot", "shuffler"]
+    assert len(introduced) - len(emphasised) == 4

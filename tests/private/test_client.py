@@ -318,7 +318,9 @@ def asks(study: Study) -> dict[str, CollectionRequest]:
         "did not sign .*": replace(release(study, ("a",)), round=3),
         "shows the analyst 3 APIs": release(study, APIS),
         "promises 0.6, the budget of the study is 0.5": release(study, ("a", "b"), upper=0.6),
-        "only values of single APIs": replace(first, sets=(("a", "b"),), randomise={"a": two}),
+        "randomised together by grr or matrices": replace(
+            first, sets=(("a", "b"),), randomise={"a": two}
+        ),
         "reports of a take 1004 bytes, .* has room for 1003": replace(first, randomise={"a": bits}),
     }
 

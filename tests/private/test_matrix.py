@@ -177,7 +177,7 @@ def test_reports_have_the_law_of_the_matrix_and_others_count_as_the_last() -> No
 def test_the_curator_takes_numbers_of_rows_only(token: str) -> None:
     assert not is_report(token, plan_of())
     with pytest.raises(InputError, match="not a report"):
-        estimate(study_of(), ask_with(plan_of(), study_of()), "x", {(token,): 50}, delta=0.1)
+        estimate(study_of(), ask_with(plan_of(), study_of()), ("x",), {(token,): 50}, delta=0.1)
 
 
 # ---- What the reports tell
@@ -199,7 +199,9 @@ def test_estimates_are_unbiased_and_limits_hold_in_repeated_collections(
     ask = ask_with(plan_of(), study)
     truth = [0.5, 0.38, 0.12]
     exposed = statistical_exposure(np.array(list(LAW.values())), k=20, population=5000)
-    runs = [estimate(study, ask, "x", counts_of(ask, 1500, seed), delta=0.2) for seed in range(40)]
+    runs = [
+        estimate(study, ask, ("x",), counts_of(ask, 1500, seed), delta=0.2) for seed in range(40)
+    ]
     check_collections(runs, truth, exposed)
     assert np.mean([run.upper for run in runs]) < 0.35
     assert {(run.users, run.mechanism) for run in runs} == {(1500, "matrix")}
@@ -212,7 +214,7 @@ def test_the_foreseen_accuracy_is_what_the_answers_have() -> None:
     foreseen = foresee_matrix("x", plan, study=study, tokens=tokens, users=4000)
     ask = ask_with(plan, study)
     found = [
-        estimate(study, ask, "x", counts_of(ask, 4000, seed), delta=0.05) for seed in range(10)
+        estimate(study, ask, ("x",), counts_of(ask, 4000, seed), delta=0.05) for seed in range(10)
     ]
     gaps = [(one.upper - one.lower) / 2 for one in found]
     assert foreseen.accuracy is not None
@@ -234,7 +236,7 @@ def test_a_matrix_that_is_not_faithful_is_refused_when_asked_and_when_estimated(
     plan = Randomisation(mechanism="matrix", epsilon=level, values=LISTED, matrix=scaled)
     study = study_of()
     with pytest.raises(PolicyError, match="mechanism: is not faithful"):
-        estimate(study, ask_with(plan, study), "x", {("=0",): 50}, delta=0.1)
+        estimate(study, ask_with(plan, study), ("x",), {("=0",): 50}, delta=0.1)
 
 
 # ---- Room in a message

@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from fpmonitor.cli import run as main
-from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.decision import Decision, PartsKnown
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.exposure import statistical_exposure
@@ -91,7 +91,9 @@ def test_estimates_are_unbiased_and_limits_hold_in_repeated_collections(
     ask = ask_with(mechanism, 1.5, study)
     truth = [0.5, 0.3, 0.12, 0.08]
     exposed = statistical_exposure(np.array(list(LAW.values())), k=20, population=5000)
-    runs = [estimate(study, ask, "x", counts_of(ask, 1500, seed), delta=0.2) for seed in range(40)]
+    runs = [
+        estimate(study, ask, ("x",), counts_of(ask, 1500, seed), delta=0.2) for seed in range(40)
+    ]
     check_collections(runs, truth, exposed)
     assert np.mean([run.upper for run in runs]) < 0.6
     assert all(run.users == 1500 for run in runs)
@@ -102,7 +104,7 @@ def test_the_rest_counts_as_one_group_from_below_and_as_exposed_from_above() -> 
     study = study_of(k=60)
     ask = ask_with("grr", 30.0, study)
     counts = {("=a",): 500_000, ("=b",): 300_000, ("=c",): 120_000, ("redacted",): 80_000}
-    found = estimate(study, ask, "x", counts, delta=0.05)
+    found = estimate(study, ask, ("x",), counts, delta=0.05)
     assert found.lower < 1e-3
     assert 0.08 < found.upper < 0.09
     truth = statistical_exposure(np.array(list(LAW.values())), k=60, population=5000)
@@ -122,7 +124,7 @@ def test_values_too_long_for_a_report_are_listed_and_told_apart_by_their_digests
     rng = random.Random(1)
     held = [long] * 600 + [other] * 400
     counts = Counter(reports_for(study, ask, {"x": token}, rng)[0][1] for token in held)
-    found = estimate(study, ask, "x", counts, delta=0.05)
+    found = estimate(study, ask, ("x",), counts, delta=0.05)
     assert found.values[0].lower < 0.6 < found.values[0].upper
     assert found.values[1].lower < 0.4 < found.values[1].upper
 
@@ -131,11 +133,11 @@ def test_what_is_no_randomised_answer_is_refused() -> None:
     study = study_of(k=2)
     ask = ask_with("grr", 1.0, study)
     with pytest.raises(InputError, match="does not randomise y"):
-        estimate(study, ask, "y", {("=a",): 10}, delta=0.05)
+        estimate(study, ask, ("y",), {("=a",): 10}, delta=0.05)
     with pytest.raises(InputError, match="does not randomise x"):
-        estimate(study, first_ask(study), "x", {("=a",): 10}, delta=0.05)
+        estimate(study, first_ask(study), ("x",), {("=a",): 10}, delta=0.05)
     with pytest.raises(InputError, match="not a report") as refused:
-        estimate(study, ask, "x", {("=secret",): 10}, delta=0.05)
+        estimate(study, ask, ("x",), {("=secret",): 10}, delta=0.05)
     assert "secret" not in str(refused.value)
     wrong: dict[MechanismName, tuple[str, ...]] = {
         "oue": ("=010", "=01012", "0101x", "=a", "=01010", "absent"),
@@ -144,12 +146,12 @@ def test_what_is_no_randomised_answer_is_refused() -> None:
     for mechanism, tokens in wrong.items():
         for token in tokens:
             with pytest.raises(InputError, match="not a report"):
-                estimate(study, ask_with(mechanism, 1.0, study), "x", {(token,): 10}, delta=0.05)
+                estimate(study, ask_with(mechanism, 1.0, study), ("x",), {(token,): 10}, delta=0.05)
     covered = replace(ask, redact={"x": RedactionRule(keep=frozenset({"=a"}))})
     with pytest.raises(InputError, match="redacts"):
-        estimate(study, covered, "x", {("=a",): 10}, delta=0.05)
+        estimate(study, covered, ("x",), {("=a",): 10}, delta=0.05)
     with pytest.raises(UndecidableError, match="fewer than k"):
-        estimate(study, ask, "x", {("=a",): 1}, delta=0.05)
+        estimate(study, ask, ("x",), {("=a",): 1}, delta=0.05)
 
 
 def test_a_plan_lists_no_value_of_fewer_than_k_users() -> None:
@@ -177,7 +179,7 @@ def test_the_foreseen_accuracy_is_what_the_answers_have(mechanism: MechanismName
     ask = randomised_ask(study, {"x": plan}, epoch=1)
     gaps = []
     for seed in range(10):
-        found = estimate(study, ask, "x", counts_of(ask, 4000, seed), delta=0.05)
+        found = estimate(study, ask, ("x",), counts_of(ask, 4000, seed), delta=0.05)
         gaps.append((found.upper - found.lower) / 2)
     assert foreseen.accuracy is not None
     assert foreseen.accuracy <= 0.12
@@ -469,6 +471,115 @@ def test_every_set_has_the_verdict_that_its_limit_gives() -> None:
                         )
 
 
+def dependent(rng: random.Random) -> dict[str, str]:
+    """Three APIs, two of which follow from the first but for a few users."""
+    first = min(int(rng.expovariate(0.4)), 7)
+    second = rng.randrange(8) if rng.random() < 0.02 else 5 * first % 8
+    return {"x": f"={first}", "y": f"={second}", "z": f"={3 * first % 8}"}
+
+
+def knowledge_of(study: Study, plan: Randomisation, users: int, seed: int, size: int) -> Knowledge:
+    """What a curator knows of such users by reports on all sets of a size."""
+    rng = random.Random(seed)
+    ask = randomised_ask(study, dict.fromkeys("xyz", plan), epoch=1, size=size)
+    found: dict[tuple[str, ...], Counter[tuple[str, ...]]] = {apis: Counter() for apis in ask.sets}
+    for _ in range(users):
+        for index, tokens in reports_for(study, ask, dependent(rng), rng):
+            found[ask.sets[index]][tokens] += 1
+    answers = {apis: RandomisedAnswers(ask=ask, counts=counts) for apis, counts in found.items()}
+    return Knowledge(study, {}, "statistical", answers)
+
+
+EIGHT = (*(f"={value}" for value in range(8)), "redacted")
+OF_THREE: dict[str, Any] = {"apis": ("x", "y", "z"), "k": 10, "population": 20_000}
+
+
+def test_reports_in_pairs_limit_sets_that_the_same_reports_alone_do_not() -> None:
+    """And cost no more epsilon: one report on an API is in all of its pairs."""
+    study = study_of(**OF_THREE, budget=0.2, largest_set=2)
+    plan = Randomisation(mechanism="grr", epsilon=4.0, values=EIGHT)
+    alone, pairs = (knowledge_of(study, plan, 8000, 3, size) for size in (1, 2))
+    asks = [randomised_ask(study, dict.fromkeys("xyz", plan), epoch=1, size=n) for n in (1, 2)]
+    assert [ask.epsilon for ask in asks] == [12, 12]
+    apis = ("x", "y", "z")
+    assert pairs.promise(apis).upper < study.budget < alone.promise(apis).upper
+    assert pairs.promise(apis).rule in ("blocks", "join", "join size")
+    assert pairs.promise(("x",)).upper < 0.1
+    found = select_values(study, {}, randomised=pairs._randomised)
+    made = decision_of(pairs, found)
+    assert (made.allow, made.parts) == ((apis,), PartsKnown(largest=2, randomised=apis))
+    assert "answers on sets of up to 2 APIs. Users randomised those on x, y, z." in made.guarantee
+    fixed = Knowledge(study, {}, "fixed", pairs._randomised)
+    assert fixed.promise(apis).upper == fixed.promise(apis[:2]).upper == 1, "of the observed users"
+
+
+@pytest.mark.long
+def test_limits_from_pairs_hold_in_repeated_randomised_collections() -> None:
+    study = study_of(**OF_THREE, budget=0.5, delta=0.2, largest_set=2)
+    plan = Randomisation(mechanism="grr", epsilon=3.0, values=EIGHT)
+    rng = random.Random(0)
+    drawn = [tuple(dependent(rng).values()) for _ in range(200_000)]
+    exposed = {
+        apis: statistical_exposure(
+            np.array(
+                list(
+                    Counter(tuple(row["xyz".index(api)] for api in apis) for row in drawn).values()
+                )
+            )
+            / len(drawn),
+            k=10,
+            population=20_000,
+        )
+        for apis in [("x", "y"), ("x", "z"), ("y", "z"), ("x", "y", "z")]
+    }
+    misses = 0
+    for seed in range(1, 31):
+        known = knowledge_of(study, plan, 1500, seed, 2)
+        misses += any(known.promise(apis).upper < share for apis, share in exposed.items())
+        assert (
+            all(
+                known.estimates[apis].lower <= share <= known.estimates[apis].upper + 1e-9
+                for apis, share in exposed.items()
+                if len(apis) == 2
+            )
+            or misses
+        )
+    assert misses <= 0.2 * 30
+
+
+def test_commands_lead_from_pairs_of_randomised_answers_to_a_decision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {"x": "Navigator.platform", "y": "Screen.colorDepth", "z": "Screen.height"}
+    for log, seed in (("plain", 1), ("users", 2)):
+        rng = random.Random(seed)
+        rows = [
+            {"user": f"{log}{i}", **{names[api]: f"v{v}" for api, v in dependent(rng).items()}}
+            for i in range(3000)
+        ]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        Path(f"{log}.jsonl").write_text(text, encoding="utf-8")
+    terms = f"--apis {','.join(names.values())} --population 20000 --budget 30% --minimum-batch 50"
+    ask = "ldp ask --study pilot/study.json --epoch 2 --budget 1% --users 3000 -o ask.json"
+    perform("fpmonitor ingest plain.jsonl -q")
+    perform(f"fpmonitor private init pilot {terms} --largest-set 2")
+    perform(f"fpmonitor {ask} --pairs")
+    written = CollectionRequest.read(Path("ask.json"))
+    assert [len(apis) for apis in written.sets] == [2, 2, 2]
+    assert "3 of 3 APIs are requested" in capsys.readouterr().err
+    for command in PAGE_COMMANDS[1:4]:
+        perform(command)
+    listed = json.loads(perform("fpmonitor private count --folder pilot/curator --format json"))
+    estimates = [one["estimate"] for one in listed["asks"][-1]["sets"]]
+    assert [one["mechanism"] for one in estimates] == ["grr"] * 3
+    assert all(one["lower"] <= one["upper"] < 1 for one in estimates)
+    perform(PAGE_COMMANDS[4])
+    decision = read_decision(Path("decision.json"))
+    assert decision.allow == (tuple(names.values()),)
+    perform(f"fpmonitor gate decision.json --want {','.join(names.values())}")
+
+
 @pytest.mark.long
 def test_limits_of_sets_hold_in_repeated_randomised_collections() -> None:
     """Dependent APIs, every mechanism: no set is promised less than it exposes more than rarely."""
@@ -487,7 +598,7 @@ def test_limits_of_sets_hold_in_repeated_randomised_collections() -> None:
         rng = random.Random(seed)
         users = rng.choices(list(law), list(law.values()), k=4000)
         answers = {
-            api: RandomisedAnswers(
+            (api,): RandomisedAnswers(
                 ask=ask,
                 counts=Counter((randomised(user[at], plan, rng),) for user in users),
             )

@@ -42,6 +42,7 @@ EVENTS: dict[str, dict[str, Any]] = {
     "alarm": {"alarm": {"raised": True}},
     "fault": problem("fault", "WebGL.renderer", "the logs of 2026-04-01 look broken: ..."),
     "release": problem("decide again", "users", f"{RELEASE}(about 61 %: now chromium 142)"),
+    "source": problem("source", "shop2", "the source shop2 is new since 2026-04-27"),
     "refused": problem("refused", "broken.jsonl", "broken.jsonl cannot be read; ..."),
     "no logs": problem("no logs", "2026-04-26", "the day from 2026-04-26 on has too few users"),
     "late logs": problem("late logs", "2026-04-26", "by all of its logs, ..."),

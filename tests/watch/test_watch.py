@@ -38,6 +38,8 @@ from tests.patience import patience
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from fpmonitor.decide.decision import Decision
+
 
 # Two users share a value that tells: a value of one user each looks like an id, and is no API.
 WORLD = {
@@ -166,25 +168,93 @@ def test_sets_that_one_window_alone_shows_are_no_reason_to_decide_again(
 def test_a_release_that_is_taken_back_within_a_week_is_told_and_a_wave_of_bots_is_not(
     settings: WatchSettings,
 ) -> None:
-    """Who came before and has changed is no bot; of others two weeks in a row must tell."""
-    decision = replace(settings.decision, days=(START.date(), START.date()))
-    settings = replace(settings, by="week", decision=decision)
+    """Who came before and has a new browser is no bot; of others two weeks in a row must tell."""
+    settings = replace(settings, by="week", decision=on_agents(settings.decision, week=0))
     told: list[dict[str, Any]] = []
+    (settings.folder / "bots").mkdir(parents=True)
     for week, share in enumerate((0, 0, 3, 0)):
-        bots = range(5_000, 5_000 + 200 * (week == 1))
-        values = dict.fromkeys(bots, "bot") | {
-            user: "new" if user % 20 < share else "x" for user in range(400)
-        }
-        day_log(settings.folder, 7 * week, range(400), a=values.__getitem__)
-        (settings.folder / "bots").mkdir(exist_ok=True)
-        if bots:
-            day_log(settings.folder / "bots", 7 * week, bots, a=values.__getitem__)
+        users = range(400)
+        agents_log(settings.folder, week, users, lambda user: 141 + (user % 20 < share))  # noqa: B023
+        if week == 1:
+            bots = range(5_000, 5_200)
+            agents_log(settings.folder / "bots", week, bots, lambda _: 99)
         Watch(settings, deliver=[collect(told)]).step()
-        texts = [
-            p["text"] for body in told for p in body["problems"] if p["kind"] == "decide again"
-        ]
-        assert any("have changed a" in text for text in texts) == (week >= 2), week
-        assert not any("others" in text for text in texts)
+        assert (reasons(told) == [f"{AGENT}: chromium 142"]) == (week >= 2), week
+
+
+def test_a_wrong_log_that_is_corrected_is_no_reason_to_decide_again(
+    settings: WatchSettings,
+) -> None:
+    decided = replace(settings.decision, days=(START.date(), START.date()))
+    settings = replace(settings, by="week", decision=decided)
+    told: list[dict[str, Any]] = []
+    for week in range(4):
+        wrong = "y" if week == 2 else "x"
+        day_log(settings.folder, 7 * week, range(400), a=lambda _: wrong)  # noqa: B023
+        Watch(settings, deliver=[collect(told)]).step()
+    assert reasons(told) == []
+
+
+AGENT = "Navigator.userAgent"
+
+
+def on_agents(decision: Decision, *, week: int) -> Decision:
+    """The same, decided on the users of a week by their browsers as well, once it was over."""
+    day = (START + timedelta(days=7 * week)).date()
+    policy = replace(decision.policy, candidates=("a", AGENT))
+    made = day + timedelta(days=4)
+    return replace(decision, days=(day, day), made=made, policy=policy, users=1 + week)
+
+
+def agents_log(
+    folder: Path, week: int, users: range, version: Callable[[int], int], a: str = "x"
+) -> None:
+    agents = {AGENT: lambda user: agent(version(user))[AGENT](user)}
+    day_log(folder, 7 * week, users, a=lambda _: a, **agents)
+
+
+def reasons(told: list[dict[str, Any]]) -> list[str]:
+    """The new reasons to decide again that notices name."""
+    problems = [one for body in told for one in body["problems"]]
+    return [one["what"] for one in problems if one["kind"] == "decide again" and one["new"]]
+
+
+def test_who_decides_again_hears_of_a_slow_change_when_it_doubles_or_after_four_weeks(
+    settings: WatchSettings,
+) -> None:
+    """Each week brought a notice to who followed their advice; another browser is told at once."""
+    settings = replace(settings, by="week", decision=on_agents(settings.decision, week=0))
+    named = []
+    for week in range(8):
+        versions = {
+            user: 142 if user % 20 < week else 143 if week >= 6 and user % 3 else 141
+            for user in range(1_000)
+        }
+        agents_log(settings.folder, week, range(1_000), versions.__getitem__)
+        told: list[dict[str, Any]] = []
+        Watch(settings, deliver=[collect(told)]).step()
+        named.append([one.removeprefix(f"{AGENT}: ") for one in reasons(told)])
+        if named[-1]:
+            settings = replace(settings, decision=on_agents(settings.decision, week=week))
+    slow, other = ["chromium 142"], ["chromium 142, chromium 143"]
+    assert named == [[], slow, [], slow, [], [], other, []]
+
+
+def test_what_changed_until_the_decision_was_made_is_no_news(
+    settings: WatchSettings, on_population: Path
+) -> None:
+    day = (START + timedelta(days=7)).date()
+    decided = replace(read_decision(on_population), days=(day, day))
+    settings = replace(settings, by="day", decision=decided)
+    told: list[dict[str, Any]] = []
+    for passed in range(10):
+        values: dict[str, Callable[[int], Any]] = {"a": lambda user: user % 3}
+        if passed >= 7:
+            values["b"] = lambda user: user % 2
+        day_log(settings.folder, passed, range(400), **values)
+        if passed >= 7:
+            Watch(settings, deliver=[collect(told)]).step()
+    assert reasons(told) == []
 
 
 def test_others_are_told_of_no_correction_of_fewer_than_k_users(settings: WatchSettings) -> None:

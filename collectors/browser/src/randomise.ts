@@ -17,7 +17,7 @@ export interface Randomisation {
 }
 
 const MATRIX_TOTAL = 2 ** 52;
-const MAX_MATRIX_CELLS = 65_536;
+export const MAX_MATRIX_CELLS = 65_536;
 
 /** Probabilities of a 1 in unary encoding: for the own value, for any other. */
 const BITS = new Map<string, (epsilon: number) => [number, number]>([

@@ -2,7 +2,7 @@
 
 import { byCodePoint } from "./canonical";
 import { hexadecimal } from "./records";
-import { type Randomisation, flawOf, isUnary } from "./randomise";
+import { MAX_MATRIX_CELLS, type Randomisation, flawOf, isUnary } from "./randomise";
 
 export interface RedactionRule {
   /** Tokens that are sent; every other becomes `redacted`. */
@@ -97,7 +97,8 @@ function problemOf(study: any, ask: any, studyId: string): string | undefined {
   if (!Object.values(ask.redact).every(isRedaction)) return "a rule of redaction is none";
   const randomised = Object.values(ask.randomise);
   if (!randomised.every(isRandomisation)) return "a randomisation is none";
-  if (randomised.length && isLarger(1)) return "only values of single APIs can be randomised";
+  if (randomised.length && !sets.every((set) => isDecodable(set.map((api) => ask.randomise[api]))))
+    return "APIs are randomised together by small matrices only, and none beside plain ones";
   const room = tokenLimit(size, 1);
   const isLong = (token: string) => new TextEncoder().encode(token).length > room;
   const longest = (plan: any) => isUnary(plan.mechanism) && plan.values.length >= room;
@@ -138,6 +139,14 @@ function isRedaction(rule: any): boolean {
 
 function isRandomisation(plan: any): boolean {
   return isTexts(plan.values) && new Set(plan.values).size == plan.values.length && !flawOf(plan);
+}
+
+/** Whether reports on a set can be decoded: of one API any, of several by the product of their matrices. */
+function isDecodable(plans: any[]): boolean {
+  if (plans.length == 1) return true;
+  if (!plans.every(Boolean)) return false;
+  const reports = (plan: any) => (plan.mechanism == "grr" ? plan.values : plan.matrix)?.length ?? Infinity;
+  return plans.reduce((cells, plan) => cells * reports(plan) * plan.values.length, 1) <= MAX_MATRIX_CELLS;
 }
 
 function isTexts(names: unknown): names is string[] {

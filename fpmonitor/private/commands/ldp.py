@@ -66,6 +66,14 @@ BUDGET = Annotated[
         metavar="SHARE",
     ),
 ]
+PAIRS = Annotated[
+    bool,
+    typer.Option(
+        "--pairs",
+        help="Request each two APIs together, which costs no more epsilon and shows more of sets; "
+        "for a study with --largest-set 2 or more.",
+    ),
+]
 MATRIX = Annotated[
     list[str] | None,
     typer.Option(
@@ -91,6 +99,7 @@ def ask(
     study: STUDY,
     accuracy: ACCURACY = None,
     budget: BUDGET = None,
+    pairs: PAIRS = False,
     matrix: MATRIX = None,
     users: USERS = None,
     epoch: EPOCH = 1,
@@ -129,11 +138,13 @@ def ask(
                     users=answering,
                     accuracy=accuracy,
                     budget=budget,
+                    joined=pairs,
                 )
             except UndecidableError as error:  # the others are requested all the same
                 note(str(error))
     chosen = {api: plan for api, (_, plan) in plans.items() if plan is not None}
-    question = randomised_ask(terms, chosen, epoch=epoch) if chosen else None
+    size = 2 if pairs else 1
+    question = randomised_ask(terms, chosen, epoch=epoch, size=size) if chosen else None
     rows = [asdict(plans[api][0]) for api in sorted(plans)]
     show(tables.plans(rows), output_format, None)
     if question is None:
@@ -141,7 +152,7 @@ def ask(
             "no mechanism is accurate enough for any API",
             hint=f"use more --users, or a larger --{'budget' if accuracy is None else 'accuracy'}",
         )
-    note(_spent(terms, chosen, answering), quiet=quiet)
+    note(_spent(terms, chosen, question.sets, answering), quiet=quiet)
     within = accuracy if budget is None else budget / 2
     if within is not None and (trivial := _trivial(terms, chosen, within)):
         named = ", ".join(trivial)
@@ -165,16 +176,23 @@ def _trivial(study: Study, chosen: Mapping[str, Randomisation], accuracy: float)
     ]
 
 
-def _spent(study: Study, chosen: Mapping[str, Randomisation], users: int) -> str:
+def _spent(
+    study: Study,
+    chosen: Mapping[str, Randomisation],
+    sets: Sequence[tuple[str, ...]],
+    users: int,
+) -> str:
+    """Say what the answers of a user tell: all of them, and the most telling one when mixed."""
     levels = [plan.level for plan in chosen.values()]
+    answer = max(sum(chosen[api].level for api in apis) for apis in sets)
     named = f"{len(chosen)} of {len(study.apis)} APIs are requested; epsilon of a user: "
     if math.inf in levels:
         return named + "infinite, as a report excludes a value"
-    shuffled = shuffled_epsilon(max(levels), users, _SHUFFLED_DELTA) if users else math.inf
+    shuffled = shuffled_epsilon(answer, users, _SHUFFLED_DELTA) if users else math.inf
     hidden = (
         ""
-        if shuffled >= max(levels)
-        else f". The curator, without the shuffler's help: at most {shuffled:.2g} an API, among "
+        if shuffled >= answer
+        else f". The curator, without the shuffler's help: at most {shuffled:.2g} an answer, among "
         f"{users:,} users (delta {_SHUFFLED_DELTA:.0e})"
     )
     return f"{named}{sum(levels):.3g} in all{hidden}"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from fpmonitor.private.counts import ApiSet
     from fpmonitor.private.randomised import RandomisedApi
     from fpmonitor.private.recipient import Recipient
     from fpmonitor.private.selection import JointComparison, Selection
@@ -49,7 +50,7 @@ def counts_of(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[
             {
                 "apis": list(apis),
                 "randomised": None if plan is None else plan.mechanism,
-                "estimate": None if plan is None else _estimated(role, ask, apis[0], counts),
+                "estimate": None if plan is None else _estimated(role, ask, apis, counts),
                 "users": users if users >= k else None,
                 "groups": [
                     {"tokens": list(tokens), "users": size} for tokens, size in groups if size >= k
@@ -67,14 +68,14 @@ def counts_of(role: Recipient, ask: CollectionRequest, *, unsafe: bool) -> dict[
 
 
 def _estimated(
-    role: Recipient, ask: CollectionRequest, api: str, counts: Mapping[tuple[str, ...], int]
+    role: Recipient, ask: CollectionRequest, apis: ApiSet, counts: Mapping[tuple[str, ...], int]
 ) -> RandomisedApi | None:
     """Estimate what randomised answers on an API show; None where they cannot tell."""
     from fpmonitor.private.randomised import estimate  # noqa: PLC0415 -- slow to load
 
     terms = role.store.study
     try:
-        return estimate(terms, ask, api, counts, delta=terms.delta / len(ask.randomise))
+        return estimate(terms, ask, apis, counts, delta=terms.delta / len(ask.sets))
     except (InputError, UndecidableError) as error:
         note(str(error))
         return None

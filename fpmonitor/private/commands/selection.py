@@ -103,7 +103,7 @@ class _Held:
     epoch: int
     next_round: int
     counts: Counts
-    randomised: Mapping[str, RandomisedAnswers]
+    randomised: Mapping[ApiSet, RandomisedAnswers]
 
     def analyst_ask(
         self,
@@ -195,7 +195,7 @@ class Curator:
         """Read the counts of the epoch."""
         study = self.role.study
         counts: dict[ApiSet, Tuples] = {}
-        randomised: dict[str, RandomisedAnswers] = {}
+        randomised: dict[ApiSet, RandomisedAnswers] = {}
         with RoleStore(self.role.store, study, "curator") as store:
             epoch = _epoch_of(store, self.epoch)
             asks = [ask for ask in store.asks.values() if ask.epoch == epoch]
@@ -206,13 +206,14 @@ class Curator:
                 for apis, tuples in read_counts(store, ask).items():
                     if not ask.randomise.keys() & set(apis):
                         counts.setdefault(apis, tuples)
-                    elif len(apis) == 1:
+                    else:
                         answers = RandomisedAnswers(ask=ask, counts=tuples)
-                        randomised.setdefault(apis[0], answers)
+                        randomised.setdefault(apis, answers)
             for missing in incomplete(store, asks):
                 note(f"not all answers are here, wait for them or go on with these: {missing}")
+        asked = {api for apis in (*counts, *randomised) for api in apis}
         for api in study.apis:
-            if (api,) not in counts and api not in randomised:
+            if api not in asked:
                 counts[(api,)] = {}  # all of its answers are missing: each user may be alone
                 note(f"{api}: nobody was asked, so that it is in no set; request it in a new epoch")
         following = 1 + max(ask.round for ask in asks)
