@@ -79,7 +79,8 @@ def measured(work: Callable[[], Any], server: int | None = None) -> dict[str, fl
 
 def houses(folder: Path, without: list[str]) -> Iterator[tuple[str, Any, int | None]]:
     """Warehouses one after the other, with the process that works for each."""
-    yield "duckdb", warehouses.Duck(folder), None
+    if "duckdb" not in without:
+        yield "duckdb", warehouses.Duck(folder), None
     if "sail" not in without:
         started = runpy.run_path(str(ROOT / "benchmarks" / "spark_cluster.py"), run_name="cluster")
         with started["sail"](folder) as server:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _LOOK_UP_SECONDS = 0.1
 _ROWS_AT_ONCE = 1 << 15
+_ROWS_OF_DRIVER = 1 << 13  # objects of Python, which take ten times the memory
 # Scheme of an address, without what follows a plus -> the name of its SQL, as sqlglot knows it.
 DIALECTS = {
     "bigquery": "bigquery",
@@ -232,6 +233,7 @@ class Warehouse(Engine):
             ) from error
         except sqlalchemy.exc.ArgumentError as error:
             raise InputError("--engine: not an address of a warehouse", hint=_HINT) from error
+        sqlalchemy.event.listen(self._engine, "handle_error", _close_lost)
         # Parameters may hold a token.
         self.address = self._engine.url.set(query={}).render_as_string(hide_password=True)
         self.dialect = DIALECTS[address.partition("://")[0].partition("+")[0]]
@@ -246,7 +248,7 @@ class Warehouse(Engine):
         try:
             with self._engine.connect() as connection:
                 # Without parameters a percent sign is one.
-                options = {"stream_results": True, "max_row_buffer": _ROWS_AT_ONCE}
+                options = {"stream_results": True, "max_row_buffer": _ROWS_OF_DRIVER}
                 options |= {"no_parameters": True}
                 # Without the semicolon, which drivers of some warehouses refuse.
                 found = connection.execution_options(**options).exec_driver_sql(
@@ -254,7 +256,7 @@ class Warehouse(Engine):
                 )
                 names = [*found.keys()]
                 yield pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
-                for part in found.partitions(_ROWS_AT_ONCE):
+                for part in found.partitions(_ROWS_OF_DRIVER):
                     rows = [tuple(row) for row in part]
                     yield pl.DataFrame(rows, names, orient="row", infer_schema_length=None)
         except exc.OperationalError as error:
@@ -267,6 +269,13 @@ class Warehouse(Engine):
             raise _refused(self.address, getattr(error, "orig", None) or error) from error
         except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
             raise _refused(self.address, error) from error
+
+
+def _close_lost(context: Any) -> None:
+    """Close the cursor of a server that is lost, which SQLAlchemy leaves open."""
+    if context.is_disconnect and context.execution_context is not None:
+        with suppress(context.dialect.loaded_dbapi.Error):
+            context.execution_context.cursor.close()
 
 
 def _refused(address: str, error: BaseException) -> StoreError:

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from fpmonitor.store.batches import BatchReport
     from fpmonitor.store.database import Database
 
-_ROWS_A_LOG = 1 << 18  # so many are stored at once; memory follows them
+# So many are stored at once. 2,000,000 visits of Postgres took 497 MB and 33.4 s of the processor;
+# 709 MB and 31.6 s at 2^18, with 2^15 rows of a driver.
+_ROWS_A_LOG = 1 << 17
 
 
 def fetch_visits(

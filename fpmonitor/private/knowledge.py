@@ -49,7 +49,8 @@ from fpmonitor.private.randomised import (
     ranked_values,
     with_parts,
 )
-from fpmonitor.private.tokens import REDACTED
+from fpmonitor.private.tokens import REDACTED, fitting
+from fpmonitor.private.wire import token_limit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -204,14 +205,24 @@ class Knowledge:
         return self._ranking(apis)[1]
 
     def _ranking(self, apis: ApiSet) -> tuple[list[tuple[str, ...]], SizedTails]:
-        """Return the tuples of a known set, most frequent first, none redacted; and their tails."""
+        """Return the tuples of a known set, most frequent first, none redacted; and their tails.
+
+        A value that is too long for a set is sent as its digest, for a smaller set perhaps in full:
+        here it has one name, by which overlapping sets are joined.
+        """
         if apis not in self._rankings:
             if apis in self.counts:
                 named = sorted(tokens for tokens in self.counts[apis] if REDACTED not in tokens)
                 rank = self._fixed_ranking if self.setting == "fixed" else self._sampled_ranking
-                self._rankings[apis] = rank(apis, named)
+                ranked, tails = rank(apis, named)
             else:
-                self._rankings[apis] = self._estimated_ranking(apis)
+                ranked, tails = self._estimated_ranking(apis)
+            largest = self.study.apis[: self.study.largest_set]
+            limit = token_limit(self.study.report_bytes, largest)
+            names = [
+                tuple(fitting(token, limit, self.study.id) for token in tokens) for tokens in ranked
+            ]
+            self._rankings[apis] = names, tails
         return self._rankings[apis]
 
     def _estimated_ranking(self, apis: ApiSet) -> tuple[list[tuple[str, ...]], SizedTails]:

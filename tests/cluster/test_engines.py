@@ -395,6 +395,81 @@ def test_a_server_that_is_killed_in_the_middle_is_told_and_answers_are_kept(
     assert not (tmp_path / "asks" / "1.csv").exists()
 
 
+@pytest.mark.warehouse
+def test_a_server_that_is_killed_while_visits_are_fetched_leaves_whole_parts_and_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was stored is known to the next attempt, which goes on to the rows of a file."""
+    pytest.importorskip("psycopg")
+    from fpmonitor.cluster import fetching  # noqa: PLC0415
+
+    frame, path, stored = visits(), tmp_path / "fetched.duckdb", fetching._stored
+    monkeypatch.setattr(fetching, "_ROWS_A_LOG", 100)
+    monkeypatch.setattr("fpmonitor.cluster.engine._ROWS_OF_DRIVER", 100)
+    words = ("scale", "fetch", "--from", "visits", "--user", "visitor", "--time", "seen")
+    with warehouses.postgres() as psql:
+        house = warehouses.Postgres(psql)
+        house.put(frame)
+        data = psql("-At", given="SHOW data_directory").strip()
+        postmaster = Path(data, "postmaster.pid").read_text(encoding="utf-8").split()[0]
+
+        def killing(*given: Any) -> Any:
+            report = stored(*given)
+            others = "backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            asked = f"SELECT pid FROM pg_stat_activity WHERE {others}"
+            for process in (postmaster, *psql("-At", given=asked).split()):
+                os.kill(int(process), signal.SIGKILL)
+            return report
+
+        monkeypatch.setattr(fetching, "_stored", killing)
+        monkeypatch.setenv("FPMONITOR_ENGINE", house.address)
+        assert run(*words, "--db", path) == 2
+    told = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+    assert len(told) == 1
+    assert told[0].startswith("fpmonitor: error: postgresql")
+    assert "does not answer" in told[0]
+    with Monitor(path) as monitor:
+        assert [batch.read for batch in monitor.batches()] == [100]
+    monkeypatch.setattr(fetching, "_stored", stored)
+    with warehouses.postgres() as psql:
+        house = warehouses.Postgres(psql)
+        house.put(frame)
+        monkeypatch.setenv("FPMONITOR_ENGINE", house.address)
+        assert run(*words, "--db", path) == 0
+    assert digest_of(path) == ingested(frame, tmp_path / "file.duckdb")
+
+
+@pytest.mark.warehouse
+def test_a_wrong_password_is_one_line_and_stores_nothing(
+    servers: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("psycopg")
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not there")
+    port, path = servers["free_port"](), tmp_path / "fetched.duckdb"
+    words = ("scale", "fetch", "--from", "visits", "--user", "visitor", "--db", path)
+    with warehouses.postgres(port) as psql:
+        psql("-q", given="ALTER ROLE analyst PASSWORD 'rightone';\n")
+        psql("-q", given="CREATE TABLE visits AS SELECT 'u' || i AS visitor, i % 2 AS a "
+             "FROM generate_series(1, 50) AS r(i);\n")  # fmt: skip
+        at = f"@127.0.0.1:{port}/postgres?sslmode=require"
+        monkeypatch.setenv("FPMONITOR_ENGINE", f"postgresql+psycopg://analyst:wrong-secret{at}")
+        assert run(*words) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert "user and password right?" in line
+        assert "secret" not in line
+        if path.exists():
+            with Monitor(path) as monitor:
+                assert monitor.batches() == []
+        monkeypatch.setenv("FPMONITOR_ENGINE", f"postgresql+psycopg://analyst:rightone{at}")
+        assert run(*words) == 0
+    with Monitor(path) as monitor:
+        assert monitor.population().users == 50
+
+
 @pytest.mark.long
 @pytest.mark.warehouse
 def test_ctrl_c_cancels_the_query_on_the_server(

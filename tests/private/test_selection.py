@@ -21,6 +21,7 @@ from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.private import knowledge as knowledge_module
 from fpmonitor.private import selection as selection_module
+from fpmonitor.private.client import reports_for
 from fpmonitor.private.counts import split_spectrum
 from fpmonitor.private.files import content_digest
 from fpmonitor.private.folder import make_pilot
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fpmonitor.private.counts import ApiSet, Counts
+    from fpmonitor.private.knowledge import Setting
 
 NAMES = ("a", "b", "c", "d", "e")
 ROUNDING = 1e-9
@@ -450,6 +452,35 @@ def test_select_finds_the_epoch_that_has_answers_or_names_those_that_have(
     assert run(first_of) == 0
     assert "epoch 9 is a new collection" in capsys.readouterr().err
     assert opened.read_bytes() == first_ask(study, epoch=9).to_bytes()
+
+
+@pytest.mark.parametrize("setting", ["fixed", "statistical"])
+def test_long_values_are_joined_by_one_name_whatever_the_size_of_the_sets(setting: Setting) -> None:
+    """They are sent as digests in sets of three, and in full in pairs."""
+    study = Study(
+        name="t", apis=NAMES[:4], population=2000, k=5, budget=0.6, largest_set=3
+    )  # fmt: skip
+    sets = (*((api,) for api in NAMES[:4]), ("a", "b", "c"), ("b", "d"))
+    ask = CollectionRequest(
+        study=study.id.hex(), epoch=1, round=1, recipient="curator", sets=sets
+    )  # fmt: skip
+    counts: dict[tuple[str, ...], Counter[tuple[str, ...]]] = {apis: Counter() for apis in sets}
+    rows = Counter[tuple[str, ...]]()
+    for number in range(2000):
+        long = f"={number % 40}" + "x" * 400
+        values = ("=" + str(number % 2), long, f"={number % 40}", f"={number // 40 % 12}")
+        user = dict(zip(NAMES, values, strict=False))
+        rows[tuple(user.values())] += 1
+        for index, tokens in reports_for(study, ask, user):
+            counts[sets[index]][tokens] += 1
+    known = Knowledge(study, counts, setting)
+    kept = [one for one in known.rules(NAMES[:4]) if one.rule == "join"]
+    assert {len(one) for one in counts["a", "b", "c"]} == {3}
+    assert any(token.startswith("#") for _, token, _ in counts["a", "b", "c"])
+    assert not any(token.startswith("#") for token, _ in counts["b", "d"])
+    exposed = sum(users for users in rows.values() if users < study.k) / 2000
+    assert exposed > 0.5
+    assert [one.upper >= exposed for one in kept] == [True]
 
 
 def test_selection_needs_no_cryptography() -> None:
