@@ -326,7 +326,7 @@ def followed_table(report: ExposureReport) -> Table:
         for days, place, word in ((more, -1, "more"), (fewer, 0, "fewer"))
         if days
     )
-    seen = "" if report.days is None else f", from {report.days[0]} to {report.days[1]}"
+    seen = "" if report.days is None else f" from {report.days[0]} to {report.days[1]}"
     rows: list[tuple[Cell, ...]] = [
         (
             f"{line.days:g} days",
@@ -345,8 +345,8 @@ def followed_table(report: ExposureReport) -> Table:
             "for the same value, for parts that stayed (an API; of a user agent also family, "
             "version, system), or uses any method."
             f"{half} All limits hold together with probability {1 - report.delta:.6g}, for days "
-            f"chosen before looking, if users are as those who came back{seen}: on days without a "
-            "release more can be linked."
+            f"chosen before looking, if users are as those who came back. They were seen{seen}: on "
+            "days without a release more can be linked."
         ),
         columns=[
             *columns("text", "after"),

@@ -245,7 +245,7 @@ def test_screen_has_a_line_for_each_time_and_says_who_came_back(
     assert said.index("7 days") < said.index("14 days")
     assert "After 14 days the same value links more than half of those linked at once" in said
     # measured in a week without a release, values stay that change in others
-    assert "came back, from 2026-01-01 to 2026-01-29: on days without a release" in said
+    assert "They were seen from 2026-01-01 to 2026-01-29: on days without a release" in said
 
 
 def test_figure_draws_today_and_the_days_after(
