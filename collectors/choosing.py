@@ -14,6 +14,7 @@ from fpmonitor.errors import InputError, UnknownNameError, describe_names, excer
 from fpmonitor.masking import masked_text
 from fpmonitor.plugins import COLLECTORS, load_plugin, plugin_names
 from fpmonitor.unit import refuse_requests
+from fpmonitor.vocabulary import meanings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,7 +148,10 @@ def _names(log: LogFile) -> list[str]:
         return [name for name, _ in log.parquet_columns]
     if log.format == "jsonl":
         members = _members(log)
-        return members if all(map(_MEMBER.fullmatch, members)) else []
+        names = list(filter(_MEMBER.fullmatch, members))
+        # Beside names that are known, members such as `fonts[0]` make no table of values.
+        is_record = any(_NAME_OF_USERS.fullmatch(name) or meanings(name) for name in names)
+        return names if is_record or len(names) == len(members) else []
     header, *records = log.head.decode("utf-8-sig", "replace").splitlines()[:100]
     names = list(filter(None, _cells(header)))
     values = {cell for record in records for cell in _cells(record)}

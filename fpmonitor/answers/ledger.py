@@ -235,12 +235,6 @@ class SinceDecided:
         first = window_at(base, self._period)
         place, k = position(begin, self._period) - position(first, self._period), self._k
         before = self._before(base) if place >= 1 else None
-        days = self.decision.days
-        if before is not None and days is not None and self._period == "day":
-            since = before.window.since
-            if since is not None and since.date() < days[0]:
-                # What changed between that day and those of the decision is no news.
-                before = self._before(since + timedelta(days=7))
         if before is None or before.window.since is None or self._read(self._now).size < k:
             return None
         found = compare_windows(

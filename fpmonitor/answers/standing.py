@@ -278,7 +278,7 @@ def again(
     found = {}
     last = before if before is not None and before.until != after.until else None
     lasts = after.until is None or (last is not None and last.shows_sets and after.shows_sets)
-    if renewal.sets and lasts and not any("sets" in _reasons(body) for body in told):
+    if renewal.sets and lasts and not any(_tells_sets(body, renewal) for body in told):
         found["sets"] = "; ".join(renewal.sets)
     for one in renewal.moved or ():
         is_release = one.changed and bool(one.releases)
@@ -313,13 +313,30 @@ def told_before(
     ]
 
 
+def _tells_sets(body: Mapping[str, Any], renewal: Renewal) -> bool:
+    """Whether a notice told the same of all sets that a renewal names."""
+    had = body.get("renewal") or {}
+    return "sets" in _reasons(body) and all(
+        {*map(tuple, now)} <= {*map(tuple, had.get(name) or ())}
+        for name, now in (
+            ("would_allow", renewal.would_allow),
+            ("would_block", renewal.would_block),
+        )
+    )
+
+
 def _tells(body: Mapping[str, Any], one: MovedApi) -> bool:
-    """Whether a notice told that an API has moved, of the same browsers and half as many users."""
+    """Whether a notice told that an API has moved, of the same browsers and half as many users.
+
+    Notices of before may lack members.
+    """
     moved = (body.get("renewal") or {}).get("moved") or ()
     return any(
-        _name(had["api"], had["releases"]) in _reasons(body)
-        and had["api"] == one.api
-        and {*one.releases} <= {*had["releases"]}
+        had["api"] == one.api
+        and had.get("changed") == one.changed
+        and _name(one.api, had.get("releases") or ()) in _reasons(body)
+        and {*one.releases} <= {*(had.get("releases") or ())}
+        and bool(one.releases) == bool(had.get("releases"))
         and one.moved < 2 * had["moved"]
         for had in moved
     )
@@ -327,8 +344,8 @@ def _tells(body: Mapping[str, Any], one: MovedApi) -> bool:
 
 def _reasons(body: Mapping[str, Any]) -> set[str]:
     """Return what a notice named as a new reason to decide again."""
-    found = (one for one in body["problems"] if one["kind"] == "decide again")
-    return {one["what"] for one in found if one["new"]}
+    found = (one for one in body.get("problems", ()) if one["kind"] == "decide again")
+    return {one["what"] for one in found if one.get("new")}
 
 
 def _name(api: str, releases: Sequence[str]) -> str:
@@ -483,6 +500,6 @@ def decide_again(
     words += [] if policy.visits == "last" else ["--unit", policy.visits]
     words += ["--realised"] if policy.realised else []
     words += ["--drop-automation"] if view.drop_automation else []
-    left = [api for api in policy.candidates if api not in vanished] or policy.candidates
-    words += ["--candidates", ",".join([*left, *appeared])]
+    now = [*(api for api in policy.candidates if api not in vanished), *appeared]
+    words += ["--candidates", ",".join(now or policy.candidates)]
     return shlex.join([*words, "--db", str(database), "-o", "new.json"])

@@ -66,7 +66,6 @@ def fetch_visits(
             literal = f"CAST({quote_text(since)} AS {_kind_of(moment)})"
             conditions.append(f"v.{quote_name(time)} >= {literal}")
     text = visits(table, engine.dialect, condition=" AND ".join(conditions) or "TRUE")
-    say_names(database, column_map.apis)
     reports = []
     for number, rows in enumerate(engine.batches(text, _ROWS_A_LOG), 1):
         if len(rows):
@@ -96,6 +95,7 @@ def _stored(
         )
     with frame_log(rows.with_columns(pl.col(pl.Null).cast(pl.String)), label) as log:
         named = named_as_in(log, column_map)
+        say_names(database, named.apis)
         return ingest_log(database, log, choose_collector(log, named), named)
 
 

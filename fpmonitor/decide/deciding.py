@@ -197,6 +197,15 @@ _CALLED = {
     "tested_at": "level",
     "visits": "unit",
 }
+_PARTS = {
+    "cohorts": {
+        "given": "given",
+        "budget": "budget-each",
+        "least_share": "least-share",
+        "worst_share": "worst-share",
+    },
+    "links": {"budget": "link-budget", "after": "after"},
+}
 
 
 def check_same(known: Decision, open_decision: Decision) -> None:
@@ -206,13 +215,13 @@ def check_same(known: Decision, open_decision: Decision) -> None:
         InputError: It answers another question, or was made of other data.
     """
     differing = [
-        _CALLED.get(name, name)
+        option
         for before, now, names in (
             (known.policy, open_decision.policy, _SAME_POLICY),
             (known, open_decision, _SAME),
         )
         for name in names
-        if getattr(before, name) != getattr(now, name)
+        for option in _differing(name, getattr(before, name), getattr(now, name))
     ]
     if (known.proof is None) != open_decision.is_exact:
         differing.append("proof")
@@ -221,6 +230,16 @@ def check_same(known: Decision, open_decision: Decision) -> None:
             f"resume: the decision file differs in {', '.join(differing)}",
             hint="only the same question on the same data can be resumed",
         )
+
+
+def _differing(name: str, before: Any, now: Any) -> list[str]:
+    """Name the options by which a member differs."""
+    if before == now:
+        return []
+    if name not in _PARTS or before is None or now is None:
+        return [_CALLED.get(name, name)]
+    parts = _PARTS[name].items()
+    return [option for part, option in parts if getattr(before, part) != getattr(now, part)]
 
 
 def _proven(known: Decision, source: SpectrumSource, tests: Tests) -> Borders:

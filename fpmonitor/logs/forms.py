@@ -85,8 +85,10 @@ def _lines_before_names(head: bytes) -> int:
     if _SEPARATOR_LINE.match(head):
         return 1
     found = _REMARKS.match(head)
+    if found is None or not (names := head[found.end() :].split(b"\n", 1)[0].strip()):
+        return 0
     # A line without a separator is the first record below the one name `# platform`.
-    if found is None or not _BETWEEN_NAMES.search(head[found.end() :].split(b"\n", 1)[0].strip()):
+    if found[0].count(b"\n") == 1 and not _BETWEEN_NAMES.search(names):
         return 0
     last = found[0].split(b"\n")[-2]
     # Names may be such a line as well; taken for a remark, they would leave a record as names.

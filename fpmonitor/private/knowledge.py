@@ -163,7 +163,7 @@ class Knowledge:
         }
         # APIs of which only randomised answers are known.
         self.randomised = frozenset(apis[0] for apis in self._randomised if len(apis) == 1)
-        check_study_counts(study, counts, self.randomised)
+        check_study_counts(study, self.counts, self.randomised)
         self.estimates: dict[ApiSet, RandomisedApi] = {
             apis: estimate(
                 study, answers.ask, apis, answers.counts, delta=self._delta(len(apis)) / 2
@@ -370,7 +370,7 @@ class Knowledge:
         if self.users < self.study.k and self.setting == "fixed":
             return [Promise(upper=1.0, rule="count")]
         found = [self.limit(apis)] if apis in self._known else []
-        if found and self.setting == "fixed" and not beaten:
+        if apis in self.counts and self.setting == "fixed" and not beaten:
             return found  # nothing is sharper than the count
         found += self._composed(apis)
         if self.setting == "fixed" and self.randomised.isdisjoint(apis):

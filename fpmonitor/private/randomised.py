@@ -7,7 +7,7 @@ exposure hold whatever these are: they expose least as one group, and most if al
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -217,7 +217,7 @@ def _reports_of(
 ) -> ApiReports:
     """Return the reports by which values they support, or by their number for a matrix."""
     if len(apis) > 1:
-        return _joint_reports(study, apis, [ask.randomise[api] for api in apis], counts)
+        return _joint_reports(study, [ask.randomise[api] for api in apis], counts)
     plan = ask.randomise[apis[0]]
     by_token = {token: users for (token,), users in counts.items()}
     mechanism = mechanism_of(plan)
@@ -230,7 +230,6 @@ def _reports_of(
 
 def _joint_reports(
     study: Study,
-    apis: ApiSet,
     plans: Sequence[Randomisation],
     counts: Mapping[tuple[str, ...], int],
 ) -> ApiReports:
@@ -238,12 +237,11 @@ def _joint_reports(
     matrix: NDArray[np.float64] = np.ones((1, 1))
     for plan in plans:
         matrix = np.asarray(np.kron(matrix, mechanism_of(plan).matrix()), dtype=np.float64)
-    limit = token_limit(study.report_bytes, apis)
     numbers = []
     for plan in plans:
         names = [f"={number}" for number in range(len(plan.matrix))] if plan.matrix else plan.values
-        numbers.append({fitting(name, limit, study.id): at for at, name in enumerate(names)})
-    found = np.zeros([len(one) for one in numbers], dtype=np.int64)
+        numbers.append(_numbers_of(study, names))
+    found = np.zeros([1 + max(one.values()) for one in numbers], dtype=np.int64)
     for tokens, users in counts.items():
         if not all(token in one for token, one in zip(tokens, numbers, strict=True)):
             raise InputError(_NO_REPORT)
@@ -251,6 +249,20 @@ def _joint_reports(
     return ApiReports(
         mechanism=StochasticMatrix(matrix), support_counts=found.ravel(), users=int(found.sum())
     )
+
+
+def _numbers_of(study: Study, values: Sequence[str]) -> dict[str, int]:
+    """Return the number of each value by its token, a digest where a request left less room.
+
+    Reports on a part of a requested set are those of the whole, which has the least room.
+    """
+    sizes = range(1, study.largest_set + 1)
+    limits = {token_limit(study.report_bytes, ("",) * size) for size in sizes}
+    return {
+        fitting(value, limit, study.id): number
+        for number, value in enumerate(values)
+        for limit in limits
+    }
 
 
 def _report_counts(
@@ -266,20 +278,22 @@ def _support_counts(
     study: Study, plan: Randomisation, by_token: Mapping[str, int]
 ) -> NDArray[np.int64]:
     """Count the reports that support each value, int64, shape (values,)."""
-    limit = token_limit(study.report_bytes, ("",))
-    values = [fitting(value, limit, study.id) for value in plan.values]
-    if not all(_is_report(token, plan, values) for token in by_token):
+    numbers = _numbers_of(study, plan.values)
+    if not all(_is_report(token, plan, numbers) for token in by_token):
         raise InputError(_NO_REPORT)
     if plan.is_unary:
         rows = [[users * (bit == "1") for bit in token[1:]] for token, users in by_token.items()]
         return np.asarray(np.array(rows, dtype=np.int64).sum(axis=0), dtype=np.int64)
     if plan.hash_range is not None:
-        return _hash_support(LocalHash(len(values), plan.level, plan.hash_range), by_token)
-    return np.array([by_token.get(value, 0) for value in values], dtype=np.int64)
+        return _hash_support(LocalHash(len(plan.values), plan.level, plan.hash_range), by_token)
+    found = np.zeros(len(plan.values), dtype=np.int64)
+    for token, users in by_token.items():
+        found[numbers[token]] += users
+    return found
 
 
-def _is_report(token: str, plan: Randomisation, values: Sequence[str]) -> bool:
-    return token in values if plan.mechanism == "grr" else is_report(token, plan)
+def _is_report(token: str, plan: Randomisation, numbers: Collection[str]) -> bool:
+    return token in numbers if plan.mechanism == "grr" else is_report(token, plan)
 
 
 def _hash_support(mechanism: LocalHash, users: Mapping[str, int]) -> NDArray[np.int64]:

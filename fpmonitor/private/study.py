@@ -427,7 +427,13 @@ def _check_randomised_sets(ask: CollectionRequest) -> None:
                 "ask: APIs are randomised together by grr or matrices, and none beside plain ones"
             )
         reports = math.prod(plan.reports or 1 for plan in plans)
-        check_matrix_size(reports, math.prod(len(plan.values) for plan in plans))
+        try:
+            check_matrix_size(reports, math.prod(len(plan.values) for plan in plans))
+        except InputError as error:
+            raise InputError(
+                f"ask: {', '.join(apis)} have too many values to be randomised together",
+                hint="two APIs may have 16 values each: name others, or leave --pairs away",
+            ) from error
 
 
 def _is_promised(study: Study, ask: CollectionRequest, promise: SetPromise) -> bool:

@@ -154,6 +154,14 @@ def test_one_column_whose_name_has_a_number_sign_keeps_it(tmp_path: Path) -> Non
         assert (batch.stored, monitor.population().apis) == (9, ("# platform",))
 
 
+def test_one_column_below_remarks_has_the_name_below_them(tmp_path: Path) -> None:
+    text = "# export of a day\n# 2026-01-01\nplatform\n" + "".join(f"p{i % 3}\n" for i in range(9))
+    (tmp_path / "a.csv").write_text(text)
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        [batch] = monitor.ingest(tmp_path / "a.csv", column_map=ColumnMap({"user": "row"}))
+        assert (batch.stored, monitor.population().apis) == (9, ("platform",))
+
+
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 def test_records_below_remarks_are_located_in_the_file(tmp_path: Path, mark: bytes) -> None:
     rows = "".join(f"u{i},x\n" for i in range(9))

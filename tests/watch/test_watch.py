@@ -240,21 +240,24 @@ def test_who_decides_again_hears_of_a_slow_change_when_it_doubles_or_after_four_
     assert named == [[], slow, [], slow, [], [], other, []]
 
 
-def test_what_changed_until_the_decision_was_made_is_no_news(
+def test_what_changes_on_the_day_after_a_decision_on_one_day_is_told(
     settings: WatchSettings, on_population: Path
 ) -> None:
+    """The weekday that it is compared with may lie before the day that was decided on."""
     day = (START + timedelta(days=7)).date()
     decided = replace(read_decision(on_population), days=(day, day))
     settings = replace(settings, by="day", decision=decided)
     told: list[dict[str, Any]] = []
-    for passed in range(10):
-        values: dict[str, Callable[[int], Any]] = {"a": lambda user: user % 3}
-        if passed >= 7:
-            values["b"] = lambda user: user % 2
-        day_log(settings.folder, passed, range(400), **values)
+    for passed in range(12):
+        day_log(
+            settings.folder,
+            passed,
+            range(400),
+            a=lambda user, at=passed: "y" if at > 7 and user % 2 else "x",
+        )
         if passed >= 7:
             Watch(settings, deliver=[collect(told)]).step()
-    assert reasons(told) == []
+    assert reasons(told) == ["a"]
 
 
 def test_others_are_told_of_no_correction_of_fewer_than_k_users(settings: WatchSettings) -> None:

@@ -195,6 +195,9 @@ def _spent(
         else f". The curator, without the shuffler's help: at most {shuffled:.2g} an answer, among "
         f"{users:,} users (delta {_SHUFFLED_DELTA:.0e})"
     )
+    # Answers that share a report are no mechanisms of their own: their levels do not add up.
+    if hidden and len(sets) > 1 and max(map(len, sets)) > 1:
+        hidden += f"; its {len(sets)} answers share reports, and are bounded by the sum alone"
     return f"{named}{sum(levels):.3g} in all{hidden}"
 
 
