@@ -603,8 +603,9 @@ const largest = (gl) => {
   gl.bindTexture(gl.TEXTURE_2D, gl.createTexture());
   gl.bindRenderbuffer(gl.RENDERBUFFER, gl.createRenderbuffer());
   gl.canvas.width = 1e5;
+  const asked = (name) => String(gl.getParameter?.(gl[name])); // a list may take `getParameter` away
   return [
-    ...gl.getParameter(gl.VIEWPORT), gl.getParameter(gl.LINE_WIDTH), gl.drawingBufferWidth,
+    asked("VIEWPORT"), asked("LINE_WIDTH"), gl.drawingBufferWidth,
     fits((side) => gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, side, 1, 0, gl.RGBA, gl.UNSIGNED_BYTE, null)),
     fits((side) => gl.renderbufferStorage(gl.RENDERBUFFER, gl.RGBA4, side, 1)),
   ];
@@ -621,7 +622,7 @@ const canvasReaders = (at, make) => {
     for (const [name, read] of Object.entries(graphics)) found[`${type}RenderingContext.${name}`] = inContext(read);
     found[`a triangle of ${type}`] = inContext((gl) => digest(triangle(gl)));
     found[`a triangle of ${type} without its low bits`] = inContext((gl) => digest(triangle(gl).map((part) => part >> 4)));
-    found[`the largest that ${type} takes`] = inContext(largest);
+    found[`${type}RenderingContext.getParameter#sizes`] = inContext(largest); // of the viewport, and which fail
     found[`which extensions ${type} gives`] = inContext((gl) =>
       ["EXT_texture_filter_anisotropic", "WEBGL_compressed_texture_s3tc", "OES_texture_float_linear", "EXT_color_buffer_float"].map((name) => !!gl.getExtension(name)));
     found[`a context of ${type} that is given back`] = inContext((gl) => !!gl.getExtension("WEBGL_lose_context")?.loseContext());

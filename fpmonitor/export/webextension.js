@@ -80,6 +80,17 @@ function run(withheld, base) {
     MIN_PROGRAM_TEXEL_OFFSET: -8, SAMPLES: 4, SAMPLE_BUFFERS: 1, SUBPIXEL_BITS: 4, UNIFORM_BUFFER_OFFSET_ALIGNMENT: 256,
   };
   const limited = Object.entries(least);
+  // Methods that make textures and buffers, with the places of their sizes; what an image's size is read by.
+  const sized = {
+    __proto__: null, compressedTexImage2D: [3, 4], compressedTexImage3D: [3, 4, 5], copyTexImage2D: [5, 6],
+    renderbufferStorage: [2, 3], renderbufferStorageMultisample: [3, 4], texImage2D: [3, 4], texImage3D: [3, 4, 5],
+    texStorage2D: [3, 4], texStorage3D: [3, 4, 5],
+  };
+  const images = [
+    ["HTMLCanvasElement", "width", "height"], ["HTMLImageElement", "naturalWidth", "naturalHeight"],
+    ["HTMLVideoElement", "videoWidth", "videoHeight"], ["ImageBitmap", "width", "height"], ["ImageData", "width", "height"],
+    ["OffscreenCanvas", "width", "height"], ["VideoFrame", "displayWidth", "displayHeight"],
+  ];
 
   // What is to be done in each window and worker.
   const traps = [], gone = [], features = [], parameters = { __proto__: null }, hints = { __proto__: null };
@@ -227,11 +238,15 @@ function run(withheld, base) {
           const samples = apply(real, self, given);
           return samples && apply(lengthOf, samples, []) ? Int32Array.of(least.SAMPLES) : samples;
         });
+        limitSizes(type, { native, method, getter });
       }
       method(type, "getParameter", (real, self, given) => {
         const asked = given[0] >>> 0;
         if (asked in parameters) return parameters[asked];
         const value = apply(real, self, given.length ? [asked] : []);
+        // The viewport and the scissors begin as large as what is drawn in.
+        if ((asked == 0x0ba2 || asked == 0x0c10) && "limits" in parameters && value)
+          for (let side = 2; side < 4; side++) if (value[side] > least.MAX_VIEWPORT_DIMS) value[side] = least.MAX_VIEWPORT_DIMS;
         if (!(asked in limits) || value === null) return value;
         return typeof value == "object" ? apply(fill, value, [limits[asked]]) : limits[asked];
       });
@@ -268,6 +283,50 @@ function run(withheld, base) {
       getter("ResizeObserverEntry", "devicePixelContentBoxSize", (self) => self.contentBoxSize);
     if (scope.document) again = installFrames(scope, { native, method, getter, exchange });
     installWorkers(scope, { native, method });
+  }
+
+  // Graphics that take no more than all are told refuse larger sizes, or cut them: pages that try must see the same.
+  function limitSizes(type, { native, method, getter }) {
+    const most = least.MAX_TEXTURE_SIZE, cut = (size) => (size > most ? most : size), sizesOf = [];
+    each(images, (image) => {
+      for (let part = 1; part < 3; part++) {
+        const read = native(image[0], image[part], "get");
+        if (read) put(sizesOf, sizesOf.length, read);
+      }
+    });
+    const isLarger = (source) => {
+      for (let place = 0; place < sizesOf.length; place++) if (attempt(sizesOf[place], source, [], 0) > most) return true;
+      return false;
+    };
+    // What the browser is given: a number where a size is, read once.
+    const sent = (given, places, judge) => {
+      const parts = [];
+      for (let place = 0; place < given.length; place++) put(parts, place, given[place]);
+      each(places, (place) => place < given.length && put(parts, place, judge(parts[place] | 0, place)));
+      return parts;
+    };
+    for (const name in sized)
+      method(type, name, (real, self, given) => {
+        if (name == "texImage2D" && given.length < 7) {
+          const refused = given.length == 6 && isLarger(given[5]);
+          return apply(real, self, refused ? [given[0], given[1], given[2], -1, -1, 0, given[3], given[4], null] : given);
+        }
+        const places = sized[name], target = given[0] | 0;
+        const parts = sent(given, places, (size, place) => {
+          const isDeep = target == 0x806f || place == places[2];
+          return size > (isDeep ? least.MAX_3D_TEXTURE_SIZE : most) ? -1 : size;
+        });
+        if (given.length) put(parts, 0, target);
+        if (name == "renderbufferStorageMultisample" && given.length > 1)
+          put(parts, 1, (given[1] | 0) > least.MAX_SAMPLES ? 1 << 30 : given[1] | 0);
+        return apply(real, self, parts);
+      });
+    method(type, "viewport", (real, self, given) => apply(real, self, sent(given, [2, 3], cut)));
+    method(type, "lineWidth", (real, self, given) => {
+      const width = +given[0];
+      return apply(real, self, given.length ? [width > 1 ? 1 : width] : given);
+    });
+    each(["drawingBufferWidth", "drawingBufferHeight"], (side) => getter(type, side, (_, size) => cut(size)));
   }
 
   const { has, add } = WeakSet.prototype, { get, set } = WeakMap.prototype, { slice, toLowerCase } = String.prototype;

@@ -45,6 +45,22 @@ const read = async (at) => {
     for (const name in gl ?? {}) if (/^(MAX|ALIASED)/.test(name)) found.add(gl.getParameter(gl[name]).toString());
     return gl ? [...found].sort().join(" ") : "1,1 15 16 224 256 32 4096 4096,4096";
   });
+  await note("sizes", () => {
+    const gl = document.createElement("canvas").getContext("webgl");
+    if (!gl) return "0,0,4096,4096,1,4096,4096,4096,1281";
+    const fits = (make) => [2048, 4096, 8192].filter((side) => (make(side), gl.getError() == 0)).pop();
+    gl.viewport(0, 0, 1e6, 1e6);
+    gl.lineWidth(1e6);
+    gl.bindTexture(gl.TEXTURE_2D, gl.createTexture());
+    gl.bindRenderbuffer(gl.RENDERBUFFER, gl.createRenderbuffer());
+    gl.canvas.width = 1e5;
+    const texture = fits((side) => gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, side, 1, 0, gl.RGBA, gl.UNSIGNED_BYTE, null));
+    const buffer = fits((side) => gl.renderbufferStorage(gl.RENDERBUFFER, gl.RGBA4, side, 1));
+    const wide = document.createElement("canvas");
+    wide.width = 8192;
+    gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, gl.RGBA, gl.UNSIGNED_BYTE, wide);
+    return [gl.getParameter(gl.VIEWPORT), gl.getParameter(gl.LINE_WIDTH), gl.drawingBufferWidth, texture, buffer, gl.getError()].join();
+  });
   await note("extensions", () => {
     const gl = document.createElement("canvas").getContext("webgl");
     return !gl || gl.getSupportedExtensions().every((name) => gl.getExtension(name)) && !gl.getExtension("WEBGL_compressed_texture_s3tc");

@@ -60,6 +60,7 @@ HIDDEN = {
     "rtc": "undefined" * 3, "memory": "undefined", "dnt": "undefined", "canvas": True, "pixels": 0,
     "blob": True, "offscreen": True, "renderer": "null", "sound": "NotAllowedError",
     "hover": True, "limits": "1,1 15 16 224 256 32 4096 4096,4096", "extensions": True,
+    "sizes": "0,0,4096,4096,1,4096,4096,4096,1281",
     "fonts": "loaded,loaded,1,1,true", "adapter": None, "hints": "bitness,model",
     "told": 'true ["Watch","XR"] [{"brand":"B","version":"1.2.3"}]',
 }  # fmt: skip
