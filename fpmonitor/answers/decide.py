@@ -8,9 +8,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.visits import beyond_last
-from fpmonitor.decide.confirming import confirm, on_others
+from fpmonitor.decide.confirming import borders_with_others, confirm, on_others
 from fpmonitor.decide.credible import not_credible
-from fpmonitor.decide.deciding import MANY, Judge, check_same, decide, recheck, tests_of
+from fpmonitor.decide.deciding import (
+    MANY,
+    Judge,
+    check_same,
+    decide,
+    recheck,
+    tests_of,
+    without_empty,
+)
 from fpmonitor.decide.decision import Decision, DesignPart
 from fpmonitor.decide.designs import alternatives, design
 from fpmonitor.decide.effort import INTERRUPTS
@@ -589,6 +597,13 @@ def check_lists(population: Population, decision: Decision) -> None:
     for apis in decision.block:
         if tested is None or not any({*apis} >= {*found} for found in tested.refuted):
             _check_listed("block", judge(apis), ", ".join(decision.lattice.spelled(apis)))
+    if tested is not None and decision.complete:
+        # Sets of no chain are settled by nobody, so the lists alone do not show what they lack.
+        borders = borders_with_others(decision, source)
+        for name in ("allow", "block", "undecided"):
+            found_sets = {*without_empty(getattr(borders, name))}
+            if found_sets != {*getattr(decision, name)}:
+                raise not_credible(f"`{name}`, not as in the data")
 
 
 def _judge_searched(source: SpectrumSource, decision: Decision) -> Callable[[ApiSet], Verdict]:
