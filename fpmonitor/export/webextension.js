@@ -365,7 +365,8 @@ function run(withheld, base) {
         if (place < given.length) {
           const isOfOutput = place == 1 && most == least.MAX_UNIFORM_BUFFER_BINDINGS && (parts[0] |= 0) == 0x8c8e;
           const number = parts[place] >>> 0;
-          put(parts, place, isBeyond(number, isOfOutput ? least.MAX_TRANSFORM_FEEDBACK_SEPARATE_ATTRIBS : most, first) ? -1 : number);
+          const all = isOfOutput ? least.MAX_TRANSFORM_FEEDBACK_SEPARATE_ATTRIBS : most;
+          put(parts, place, isBeyond(number, all, first) ? -1 : number);
         }
         return apply(real, self, parts);
       });
@@ -418,20 +419,26 @@ function run(withheld, base) {
       const found = apply(real, self, given);
       return found ? apply(get, sources, [given[0]]) ?? found : found;
     });
-    const parameterOf = native(type, "getProgramParameter"), uniformOf = native(type, "getActiveUniform"), blocksOf = native(type, "getActiveUniforms");
+    const parameterOf = native(type, "getProgramParameter");
+    const uniformOf = native(type, "getActiveUniform"), blocksOf = native(type, "getActiveUniforms");
     const sizeOf = native("WebGLActiveInfo", "size", "get"), kindOf = native("WebGLActiveInfo", "type", "get");
     const createProgram = native(type, "createProgram"), deleteProgram = native(type, "deleteProgram");
-    const columns = { __proto__: null, 0x8b5a: 2, 0x8b5b: 3, 0x8b5c: 4, 0x8b65: 2, 0x8b66: 2, 0x8b67: 3, 0x8b68: 3, 0x8b69: 4, 0x8b6a: 4 };
+    const columns = { // of matrices
+      __proto__: null, 0x8b5a: 2, 0x8b5b: 3, 0x8b5c: 4, 0x8b65: 2, 0x8b66: 2, 0x8b67: 3, 0x8b68: 3, 0x8b69: 4, 0x8b6a: 4,
+    };
     // Vertices and fragments have theirs each; which of both a uniform is of is not told.
     const mostVectors = least.MAX_VERTEX_UNIFORM_VECTORS + least.MAX_FRAGMENT_UNIFORM_VECTORS;
     const isTooLarge = (gl, program) => {
       const known = apply(get, judged, [program]);
       if (known !== undefined) return known;
+      if (attempt(parameterOf, gl, [program, 0x8b82]) !== true) return false; // it is not linked in any case
       let vectors = 0, samplers = 0;
       const count = apply(parameterOf, gl, [program, 0x8b86]);
       for (let place = 0; place < count; place++) {
         if (blocksOf && apply(blocksOf, gl, [program, listed([place]), 0x8a3a])[0] != -1) continue;
-        const found = apply(uniformOf, gl, [program, place]), kind = apply(kindOf, found, []), size = apply(sizeOf, found, []);
+        const found = apply(uniformOf, gl, [program, place]);
+        if (!found) continue; // the context was lost
+        const kind = apply(kindOf, found, []), size = apply(sizeOf, found, []);
         if ((kind >= 0x8b5e && kind <= 0x8b60) || kind == 0x8b62 || (kind >= 0x8dc1 && kind <= 0x8dd8)) samplers += size;
         else vectors += size * (columns[kind] ?? 1);
       }
@@ -453,7 +460,7 @@ function run(withheld, base) {
       return asked == 0x8b82 && value === true ? !isTooLarge(self, given[0]) : value;
     });
     method(type, "useProgram", (real, self, given) => {
-      if (!given[0] || attempt(parameterOf, self, [given[0], 0x8b82]) !== true || !isTooLarge(self, given[0])) return apply(real, self, given);
+      if (!given[0] || !isTooLarge(self, given[0])) return apply(real, self, given);
       const none = apply(createProgram, self, []);
       apply(real, self, [none]);
       apply(deleteProgram, self, [none]);
