@@ -283,7 +283,9 @@ class Look:
         if report.late and settings.by is not None and report.since is not None:
             problems.append(late(settings.by, report.since, report.late))
         if report.renewal is not None:
-            notices = latest_notices(self.monitor.database, most=_MOST_NOTICES)
+            notices = latest_notices(
+                self.monitor.database, settings.list_key, most=_MOST_NOTICES
+            )
             told = told_before(notices, settings.decision, after)
             problems += again(before, after, report.renewal, told=told)
         return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))
@@ -350,6 +352,7 @@ class Look:
         settings, decision = self.settings, self.settings.decision
         known = {(one.kind, one.what) for one in (before.problems if before else ())}
         body: dict[str, Any] = {
+            "list": settings.list_key,
             "was": None if before is None else before.state,
             "state": after.state,
             "changed": [],

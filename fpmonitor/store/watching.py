@@ -170,9 +170,13 @@ def undelivered_notices(database: Database, watched: str) -> list[Notice]:
     return [Notice(number=number, body=json.loads(body)) for number, body in rows]
 
 
-def latest_notices(database: Database, *, most: int) -> list[Mapping[str, Any]]:
-    """Return what the newest notices on all decisions tell, the newest first."""
-    return [json.loads(body) for (body,) in database.rows("watch/latest", most=most)]
+def latest_notices(database: Database, list_key: str, *, most: int) -> list[Mapping[str, Any]]:
+    """Return what the newest notices on a list tell, however often it was decided, newest first.
+
+    Those of before name no list: what they told may be told again, once.
+    """
+    found = database.rows("watch/latest", list_key=list_key, most=most)
+    return [json.loads(body) for (body,) in found]
 
 
 def mark_delivered(database: Database, notice: Notice) -> None:

@@ -16,6 +16,7 @@ import time
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,7 @@ def settings(decision: Path, tmp_path: Path) -> WatchSettings:
         folder=tmp_path / "in",
         database=tmp_path / "db",
         decision=read_decision(decision),
+        file=decision,
         settle=0,
     )
 
@@ -238,6 +240,25 @@ def test_who_decides_again_hears_of_a_slow_change_when_it_doubles_or_after_four_
             settings = replace(settings, decision=on_agents(settings.decision, week=week))
     slow, other = ["chromium 142"], ["chromium 142, chromium 143"]
     assert named == [[], slow, [], slow, [], [], other, []]
+
+
+def test_what_was_told_of_one_list_is_told_of_another_of_the_same_question_as_well(
+    decision: Path, tmp_path: Path, looked: Callable[..., Told]
+) -> None:
+    """Its owner had decided after that notice, and heard of nothing for four weeks."""
+    ours, theirs = tmp_path / "ours.json", tmp_path / "theirs.json"
+    newest = {ours: 0, theirs: 1}
+    for path, week in newest.items():
+        made = on_agents(read_decision(decision), week=week)
+        path.write_text(json.dumps(made.to_json()), encoding="utf-8")
+    named: dict[Path, list[str]] = {ours: [], theirs: []}
+    for week in range(3):
+        agents_log(tmp_path / "in", week, range(1_000), lambda user: 141 + (user % 20 < week))  # noqa: B023
+        for path in named:
+            if week >= newest[path]:
+                named[path] += reasons(looked(path, 7 * week + 4, "week")[1])
+    slow = [f"{AGENT}: chromium 142"]
+    assert named == {ours: slow, theirs: slow}
 
 
 def test_what_changes_on_the_day_after_a_decision_on_one_day_is_told(
@@ -966,11 +987,12 @@ def on_population(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+Told = tuple[int, list[dict[str, Any]], str]
+
+
 @pytest.fixture
-def daily(
-    on_population: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[int], tuple[int, list[dict[str, Any]], str]]:
-    """Run the command at the end of a day: its exit code, notices and stderr."""
+def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Told]:
+    """Run the command on a list at the end of a day: its exit code, notices and stderr."""
     folder = tmp_path / "in"
     folder.mkdir()
 
@@ -983,17 +1005,22 @@ def daily(
 
     for module in ("fpmonitor.watch", "fpmonitor.monitor"):
         monkeypatch.setattr(f"{module}.datetime", Clock)
-    arguments = ["watch", str(folder), "--decision", str(on_population), "--once"]
-    arguments += ["--settle", "0", "--new-users", "--db", str(tmp_path / "db")]
+    arguments = ["watch", str(folder), "--once", "--settle", "0", "--new-users"]
+    arguments += ["--db", str(tmp_path / "db")]
 
-    def at_the_end_of(day: int, by: str = "day") -> tuple[int, list[dict[str, Any]], str]:
+    def at_the_end_of(path: Path, day: int, by: str = "day") -> Told:
         Clock.today = START + timedelta(days=day + 1, hours=3)
         output, said = io.StringIO(), io.StringIO()
         with redirect_stdout(output), redirect_stderr(said):
-            code = run([*arguments, "--by", by])
+            code = run([*arguments, "--by", by, "--decision", str(path)])
         return code, detailed(output.getvalue()), said.getvalue()
 
     return at_the_end_of
+
+
+@pytest.fixture
+def daily(on_population: Path, looked: Callable[..., Told]) -> Callable[..., Told]:
+    return partial(looked, on_population)
 
 
 def detailed(printed: str) -> list[dict[str, Any]]:
@@ -1375,7 +1402,7 @@ def test_a_year_in_small_is_told_as_recorded(
 def recorded(told: Any, folder: str) -> Any:
     """What is told, but for the clock and the key of the decision, digits, and the folder."""
     if isinstance(told, dict):
-        untold = {"decision", "made", "age_days", "guarantee", "policy"}
+        untold = {"decision", "list", "made", "age_days", "guarantee", "policy"}
         return {name: recorded(one, folder) for name, one in told.items() if name not in untold}
     if isinstance(told, list):
         return [recorded(one, folder) for one in told]
