@@ -17,6 +17,7 @@ from fpmonitor.answers.check import Outcome  # noqa: TC001 -- msgspec reads the 
 from fpmonitor.decide.decision import Verdict  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.population.beside import days_in_words
 from fpmonitor.population.browsers import KINDS, browser_of
+from fpmonitor.store.watching import StoredUntil  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.vocabulary import FAMILIES
 
 if TYPE_CHECKING:
@@ -139,6 +140,8 @@ class Standing:
         faulty: Begins of the windows whose logs are at fault, as far as is known; and of days in
             them.
         day: End of the last day that was looked at for faults, where windows are longer.
+        stored: What was stored when the doubtful windows were looked at last; null in what was
+            kept before.
     """
 
     outcome: Outcome
@@ -152,6 +155,7 @@ class Standing:
     shows_sets: bool = False
     faulty: tuple[str, ...] = ()
     day: str | None = None
+    stored: StoredUntil | None = None
 
     def at_fault(self, since: datetime | None) -> Standing:
         """Return the same with a window whose logs are at fault."""
@@ -229,6 +233,7 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
         shows_sets=renewal is not None and bool(renewal.sets) and not report.faults,
         faulty=() if before is None else before.faulty,
         day=None if before is None else before.day,
+        stored=None if before is None else before.stored,
     )
     return after.at_fault(report.since) if report.faults else after
 

@@ -40,10 +40,12 @@ from fpmonitor.monitor import ledger_of, windows_that_decide
 from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.watching import (
+    corrected_users,
     last_checked,
     latest_notices,
     record_check,
     stored_data,
+    stored_until,
     users_of_the_future,
 )
 from fpmonitor.store.windows import end_of, start_before, whole_span, window_at
@@ -58,7 +60,7 @@ if TYPE_CHECKING:
     from fpmonitor.lookout.settings import WatchSettings
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.population import Population
-    from fpmonitor.store.watching import HostAhead
+    from fpmonitor.store.watching import HostAhead, StoredUntil
 
 _FALSE_CAUSES = 0.01
 _NUMBERS = re.compile(r"\d+")
@@ -113,10 +115,12 @@ class Look:
     def _taken_back(self, before: Standing | None) -> Standing | None:
         """Look again at windows that were at fault, or above the budget, and are corrected now."""
         by = self.settings.by
-        if before is None or by is None or not self.corrected:
+        if before is None or by is None:
             return before
-        known = before
-        for since in before.doubtful:
+        corrected = [since for since in before.doubtful if self._is_corrected(since, before.stored)]
+        # Else few users at each look would never add up to k.
+        known = replace(before, stored=None) if corrected or not before.doubtful else before
+        for since in corrected:
             begin, report = datetime.fromisoformat(since).replace(tzinfo=None), None
             with suppress(UndecidableError):
                 report = self.monitor.check(
@@ -133,6 +137,14 @@ class Look:
             if report is not None or (by != "day" and since in known.faulty and found is not None):
                 known = taken_back(known, report, since, faults=[*faults, *(found or ())])
         return known
+
+    def _is_corrected(self, since: str, known: StoredUntil | None) -> bool:
+        """Whether visits of k users of a window were corrected, by whoever stored the log."""
+        by, begin = self.settings.by, datetime.fromisoformat(since).replace(tzinfo=None)
+        if known is None or by is None:
+            return False
+        users = corrected_users(self.monitor.database, begin, end_of(begin, by), known)
+        return users >= self.settings.decision.policy.k
 
     def _came(self, day: Window) -> Population | None:
         """Return the users of a day; null for fewer than k, and for too few to be judged."""
@@ -234,7 +246,9 @@ class Look:
             )
             if longer is not None:
                 self.note(longer)
-        after = replace(after, problems=tuple(problems))
+        after = replace(
+            after, problems=tuple(problems), stored=after.stored or stored_until(database)
+        )
         if until is None:
             after = self._with_faulty_days(after, now)
         record_check(
@@ -283,9 +297,7 @@ class Look:
         if report.late and settings.by is not None and report.since is not None:
             problems.append(late(settings.by, report.since, report.late))
         if report.renewal is not None:
-            notices = latest_notices(
-                self.monitor.database, settings.list_key, most=_MOST_NOTICES
-            )
+            notices = latest_notices(self.monitor.database, settings.list_key, most=_MOST_NOTICES)
             told = told_before(notices, settings.decision, after)
             problems += again(before, after, report.renewal, told=told)
         return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))

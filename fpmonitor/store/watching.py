@@ -100,6 +100,31 @@ def stored_data(database: Database) -> str | None:
     return "/".join(map(str, parts)) if parts[0] else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredUntil:
+    """The last visit and the last log of a look, and when that was stored, UTC without a zone."""
+
+    visit: int
+    batch: int
+    moment: datetime
+
+
+def stored_until(database: Database) -> StoredUntil | None:
+    """Return what was stored last; null before the first log."""
+    [(visit, batch, moment)] = database.rows("watch/newest")
+    if visit is None or batch is None:
+        return None
+    return StoredUntil(visit=visit, batch=batch, moment=moment)
+
+
+def corrected_users(
+    database: Database, since: datetime, until: datetime, known: StoredUntil
+) -> int:
+    """Count users of a window of whom logs that came after what is known have corrected visits."""
+    [(users,)] = database.rows("watch/corrected", since=since, until=until, **asdict(known))
+    return int(users)
+
+
 @dataclass(frozen=True, slots=True)
 class HostAhead:
     """Logs whose names differ in numbers alone, as those of one host do, with times ahead.

@@ -1478,6 +1478,27 @@ def test_a_broken_log_passes_nothing_and_what_was_said_is_taken_back(
     assert daily(2)[:2] == (0, [])
 
 
+def test_mended_logs_are_told_to_each_who_watches_whoever_stores_them(
+    on_population: Path, looked: Callable[..., Told], tmp_path: Path
+) -> None:
+    """The watch that read them told it alone, and none did of logs that `ingest` had stored."""
+    folder, theirs = tmp_path / "in", tmp_path / "theirs.json"
+    other = replace(read_decision(on_population), users=1999)
+    theirs.write_text(json.dumps(other.to_json()), encoding="utf-8")
+    mended: dict[Path, list[list[str]]] = {on_population: [], theirs: []}
+    for day in range(4):
+        good(folder, day)
+        if day == 1:
+            day_log(folder, day, range(10_000, 11_000), a=lambda _: 0, b=lambda _: 0)
+        if day >= 2:  # the first correction mends the half of it
+            values = (lambda _: 0) if day == 2 else (lambda u: u % 3)
+            log_of = day_log(tmp_path, 1, range(10_000, 11_000), a=values, b=lambda u: u % 2)
+            assert run(["ingest", str(log_of), "--quiet", "--db", str(tmp_path / "db")]) == 0
+        for path, told in mended.items():
+            told += [notice["mended"] for notice in looked(path, day)[1]]
+    assert mended[on_population] == mended[theirs] == [[], [], ["2026-01-02T00:00:00"]]
+
+
 @pytest.mark.parametrize("by", ["week", "month"])
 def test_a_broken_log_is_told_at_the_end_of_its_day_however_long_windows_are(
     by: str, daily: Callable[..., tuple[int, list[dict[str, Any]], str]], tmp_path: Path
