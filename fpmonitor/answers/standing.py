@@ -8,7 +8,8 @@ stored by `lookout`, and worded by `notices`.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,7 +22,7 @@ from fpmonitor.store.watching import StoredUntil  # noqa: TC001 -- msgspec reads
 from fpmonitor.vocabulary import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from fpmonitor.answers.check import CheckReport
@@ -140,8 +141,7 @@ class Standing:
         faulty: Begins of the windows whose logs are at fault, as far as is known; and of days in
             them.
         day: End of the last day that was looked at for faults, where windows are longer.
-        stored: What was stored when the doubtful windows were looked at last; null in what was
-            kept before.
+        stored: Doubtful windows -> what was stored when they were looked at last.
     """
 
     outcome: Outcome
@@ -155,7 +155,7 @@ class Standing:
     shows_sets: bool = False
     faulty: tuple[str, ...] = ()
     day: str | None = None
-    stored: StoredUntil | None = None
+    stored: Mapping[str, StoredUntil] = field(default_factory=dict)
 
     def at_fault(self, since: datetime | None) -> Standing:
         """Return the same with a window whose logs are at fault."""
@@ -233,7 +233,7 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
         shows_sets=renewal is not None and bool(renewal.sets) and not report.faults,
         faulty=() if before is None else before.faulty,
         day=None if before is None else before.day,
-        stored=None if before is None else before.stored,
+        stored={} if before is None else before.stored,
     )
     return after.at_fault(report.since) if report.faults else after
 

@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from fpmonitor.lookout.settings import WatchSettings
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.population import Population
-    from fpmonitor.store.watching import HostAhead, StoredUntil
+    from fpmonitor.store.watching import HostAhead
 
 _FALSE_CAUSES = 0.01
 _NUMBERS = re.compile(r"\d+")
@@ -117,9 +117,7 @@ class Look:
         by = self.settings.by
         if before is None or by is None:
             return before
-        corrected = [since for since in before.doubtful if self._is_corrected(since, before.stored)]
-        # Else few users at each look would never add up to k.
-        known = replace(before, stored=None) if corrected or not before.doubtful else before
+        corrected, known = [*filter(partial(self._is_corrected, before), before.doubtful)], before
         for since in corrected:
             begin, report = datetime.fromisoformat(since).replace(tzinfo=None), None
             with suppress(UndecidableError):
@@ -136,11 +134,14 @@ class Look:
             found = {} if by == "day" else self._faults_of(day)
             if report is not None or (by != "day" and since in known.faulty and found is not None):
                 known = taken_back(known, report, since, faults=[*faults, *(found or ())])
-        return known
+        # Others keep theirs, so that corrections of few users at each look add up.
+        stored = {since: one for since, one in known.stored.items() if since not in corrected}
+        return replace(known, stored=stored)
 
-    def _is_corrected(self, since: str, known: StoredUntil | None) -> bool:
+    def _is_corrected(self, before: Standing, since: str) -> bool:
         """Whether visits of k users of a window were corrected, by whoever stored the log."""
         by, begin = self.settings.by, datetime.fromisoformat(since).replace(tzinfo=None)
+        known = before.stored.get(since)
         if known is None or by is None:
             return False
         users = corrected_users(self.monitor.database, begin, end_of(begin, by), known)
@@ -246,11 +247,12 @@ class Look:
             )
             if longer is not None:
                 self.note(longer)
-        after = replace(
-            after, problems=tuple(problems), stored=after.stored or stored_until(database)
-        )
+        after = replace(after, problems=tuple(problems))
         if until is None:
             after = self._with_faulty_days(after, now)
+        newest = stored_until(database)
+        stored = {since: after.stored.get(since, newest) for since in after.doubtful}
+        after = replace(after, stored=stored)
         record_check(
             database,
             self.watched,

@@ -109,11 +109,9 @@ class StoredUntil:
     moment: datetime
 
 
-def stored_until(database: Database) -> StoredUntil | None:
-    """Return what was stored last; null before the first log."""
+def stored_until(database: Database) -> StoredUntil:
+    """Return what was stored last."""
     [(visit, batch, moment)] = database.rows("watch/newest")
-    if visit is None or batch is None:
-        return None
     return StoredUntil(visit=visit, batch=batch, moment=moment)
 
 
