@@ -270,8 +270,9 @@ def again(
 ) -> list[Problem]:
     """Return why to decide again: what was found once lasts, until there is another decision.
 
-    Two windows in a row must show it: a wave of bots goes by, and a wrong log is corrected. A new
-    release that users of both windows have is told at once, as it may be taken back within a week.
+    Two windows in a row must show it: a wave of bots goes by, and a wrong log is corrected. At once
+    is told that a value is gone, and a new release that users of both windows have, which may be
+    taken back within a week, with what as many users at most have changed along.
     Each API is told by its name, and again when it has other browsers.
 
     Args:
@@ -285,9 +286,11 @@ def again(
     lasts = after.until is None or (last is not None and last.shows_sets and after.shows_sets)
     if renewal.sets and lasts and not any(_tells_sets(body, renewal) for body in told):
         found["sets"] = "; ".join(renewal.sets)
-    for one in renewal.moved or ():
-        is_release = one.changed and bool(one.releases)
-        stays = is_release or (last is not None and one.api in last.moved)
+    moved = renewal.moved or ()
+    updated = max((one.moved for one in moved if one.changed and one.releases), default=0.0)
+    for one in moved:
+        is_release = one.changed and one.moved <= updated
+        stays = is_release or one.gone or (last is not None and one.api in last.moved)
         if stays and one.api in after.moved and not any(_tells(body, one) for body in told):
             found[_name(one.api, one.releases)] = renewal.said_of([one])
     seen = ""

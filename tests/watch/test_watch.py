@@ -21,6 +21,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from fpmonitor.answers.check import CheckReport, RunAlarm
@@ -37,7 +38,7 @@ from fpmonitor.watch import DeliveryError, Watch, WatchSettings
 from tests.patience import patience
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from fpmonitor.decide.decision import Decision
 
@@ -182,6 +183,30 @@ def test_a_release_that_is_taken_back_within_a_week_is_told_and_a_wave_of_bots_i
             agents_log(settings.folder / "bots", week, bots, lambda _: 99)
         Watch(settings, deliver=[collect(told)]).step()
         assert (reasons(told) == [f"{AGENT}: chromium 142"]) == (week >= 2), week
+
+
+def test_what_a_release_brings_and_who_has_left_is_told_in_the_first_week(
+    decision: Path, tmp_path: Path, looked: Callable[..., Told]
+) -> None:
+    """Two weeks in a row had to show both, as they must where bots may have come."""
+    path, named = tmp_path / "decision.json", []
+    made = on_agents(read_decision(decision), week=0)
+    policy = replace(made.policy, candidates=("a", AGENT, "b"))
+    path.write_text(json.dumps(replace(made, policy=policy).to_json()), encoding="utf-8")
+    for week in range(4):
+        come = np.flatnonzero(np.random.default_rng(week).random(6_000) < 0.4).tolist()
+        users = [user for user in come if week < 2 or user % 10]
+        updated = {user for user in users if week and user % 10 == 1}
+        day_log(
+            tmp_path / "in",
+            7 * week,
+            users,
+            a=lambda user, has=updated: "z" if user in has else "x",
+            b=lambda user: "p" if user % 10 == 0 else "q",
+            **{AGENT: lambda user, has=updated: agent(141 + (user in has))[AGENT](user)},
+        )
+        named.append(sorted(reasons(looked(path, 7 * week + 4, "week")[1])))
+    assert named == [[], [f"{AGENT}: chromium 142", "a"], ["b"], []]
 
 
 def test_a_wrong_log_that_is_corrected_is_no_reason_to_decide_again(
@@ -960,7 +985,9 @@ def test_once_ends_as_check_does(
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def day_log(folder: Path, day: int | str, users: range, **apis: Callable[[int], Any]) -> Path:
+def day_log(
+    folder: Path, day: int | str, users: Iterable[int], **apis: Callable[[int], Any]
+) -> Path:
     """A log of one day, counted from the first; or of a date."""
     date = day if isinstance(day, str) else f"{START + timedelta(days=day):%Y-%m-%d}"
     path = folder / f"{date}.jsonl"
