@@ -113,7 +113,7 @@ def seal_records(
             answered.check_new(question)
             check_ask(users.study, question, answered)
             apis = sorted({api for one in question.sets for api in one})
-            table = users_of(source, apis, quiet=quiet)
+            table = tokens_of_users(source, apis, quiet=quiet)
             write_bytes(path, users.sealed(table, answered, quiet=quiet))
             answered.add(question)
             note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
@@ -231,7 +231,7 @@ def _check_key(key: HpkeConfig, role: Role, address: str) -> None:
         )
 
 
-def users_of(source: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame:
+def tokens_of_users(source: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame:
     """Tokens of the users of a database, or of any log that can be ingested."""
     if _is_database(source):
         return _tokens(source, apis, quiet=quiet)
