@@ -43,6 +43,7 @@ from fpmonitor.serve.requests import (
     MAX_UNDER_WAY_BYTES,
     Body,
     BodyBudget,
+    KnownMembers,
     RefusedRequestError,
     read_body,
     refusal_of,
@@ -62,6 +63,23 @@ if TYPE_CHECKING:
 
 _QUIET_SECONDS = 60.0
 _GAUGES_SECONDS = 2.0  # for which `/metrics` waits for the database
+# What may stand behind `?`.
+MEMBERS: dict[str, tuple[str, ...]] = {
+    "/v1/observations": ("key",),
+    "/v1/reports": ("key",),
+    "/v1/gate": ("have", "want"),
+    "/v1/decision": (),
+    "/v1/exposure": ("apis",),
+    "/v1/openapi.json": (),
+    "/metrics": (),
+    "/healthz": (),
+    "/": ("api",),
+    "/dashboard/live": (),
+    "/dashboard/apis": (),
+    "/dashboard/explore": ("api",),
+    "/login": (),
+    "/logout": (),
+}
 _FIRST_SECONDS = 5.0  # for what an earlier service has left, before requests are taken
 
 
@@ -98,6 +116,7 @@ def service_app(
                 max_age=3600,
             )
         )
+    middleware.append(Middleware(KnownMembers, members=MEMBERS))
     middleware.append(Middleware(_SendersFirst, collect=collect))
     app = Starlette(
         routes=[
