@@ -142,7 +142,9 @@ async def _alive(service: Service, store: Here | Apart, app: Starlette) -> Async
     """Write and store in the background; at the end store what is left."""
     del app
     first = asyncio.create_task(service.move())
-    await asyncio.wait([first], timeout=_FIRST_SECONDS)  # the database may be another's for hours
+    if service.spool.waiting_bytes:  # else senders would wait until the process below has started
+        # The database may be another's for hours.
+        await asyncio.wait([first], timeout=_FIRST_SECONDS)
     for work in (service.spool.run(), service.move_for_ever()):
         service.tasks.append(asyncio.create_task(work))
     log("started")
