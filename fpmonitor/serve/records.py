@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -23,7 +24,7 @@ from fpmonitor.serve.frames import (
     Reports,
     Results,
 )
-from fpmonitor.serve.requests import RefusedRequestError
+from fpmonitor.serve.requests import RefusedRequestError, check_members
 
 _GZIP = 16 + zlib.MAX_WBITS
 _MOST_MEMBERS = 64
@@ -146,14 +147,15 @@ def observations_of(
     `takes_names` does not take is left out.
 
     Raises:
-        RefusedRequestError: A record is neither; the message names its position, not its content.
-            Or none is taken.
+        RefusedRequestError: A record is neither; the message names its position, and what member no
+            observation has, not its content. Or none is taken.
     """
     found: list[Observation | FingerprintResult] = []
     for place, record in enumerate(records, start=1):
         try:
             found.append(_record(record, source))
         except (msgspec.DecodeError, RecordError, ValueError, RecursionError) as error:
+            _check_names(record, place)
             raise RefusedRequestError(
                 400,
                 f"record {place} is neither an observation (user, api, status, value) nor a "
@@ -190,6 +192,14 @@ def _record(record: bytes, source: str) -> Observation | FingerprintResult:
     value = None if found.value is msgspec.UNSET else _canonical(bytes(found.value).decode())
     status = found.status or ("undefined" if value is None else "value")
     return Observation(found.user, found.api, status, value, found.visit_id, found.session_id)
+
+
+def _check_names(record: bytes, place: int) -> None:
+    """Refuse a record that is no result by the first of its members that no observation has."""
+    with suppress(ValueError, RecursionError):
+        content = strict_json(record.decode())
+        if isinstance(content, dict) and "components" not in content:
+            check_members(content, _Observation.__struct_fields__, f"member of record {place}")
 
 
 def _result(record: object, source: str) -> FingerprintResult:

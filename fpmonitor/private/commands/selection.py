@@ -579,7 +579,7 @@ def _pilot(folder: Path) -> Output:
         minimum_batch=100,
     )
     with resources.as_file(resources.files("fpmonitor.fixtures") / "logs") as logs:
-        table = tokens_of_users(logs / "browsers-3.parquet", terms.apis, quiet=True)
+        table, _ = tokens_of_users(logs / "browsers-3.parquet", terms.apis, quiet=True)
     found = two_rounds(folder, terms, table.head(_PILOT_USERS).rows(named=True))
     emit(picture(found), folder / "who-learns-what.svg")
     note(
