@@ -12,6 +12,7 @@ import fpmonitor
 from fpmonitor.disclosure import publishable_coverage
 from fpmonitor.errors import PolicyError
 from fpmonitor.policy import HIDE_BELOW, HIDE_BELOW_VARIABLE, disclosed_from
+from tests.asked import asked
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ def test_what_is_hidden_follows_its_own_number(
     rows = [{"Screen.width": f"{i}" if i < few else "often"} for i in range(400)]
     rows[0]["Navigator.oscpu"] = rows[1]["Navigator.oscpu"] = "x"
     db = stored(tmp_path, [row | {"Navigator.language": "en"} for row in rows])
-    asked = ("-k", "10%", "-n", "1M", "--db", db)
-    [report] = asked(capsys, *said, "--for-others", "exposure", "Screen.width", *asked)
+    words = ("exposure", "Screen.width", "-k", "10%", "-n", "1M", "--db", db)
+    [report] = asked(capsys, *said, "--for-others", *words)
     assert report["suppressed"] == (few < from_users)
     listed = asked(capsys, *said, "--for-others", "db", "apis", "-k", "40", "--db", db)
     assert "Navigator.oscpu" not in json.dumps(listed)
