@@ -7,11 +7,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.answers.unions import unions_asked
 from fpmonitor.answers.visits import beyond_last
 from fpmonitor.decide.confirming import confirm, on_others
 from fpmonitor.decide.credible import not_credible
 from fpmonitor.decide.deciding import MANY, Judge, check_same, decide, recheck, tests_of
-from fpmonitor.decide.decision import Decision, DesignPart
+from fpmonitor.decide.decision import Decision, DesignPart, Scope
 from fpmonitor.decide.designs import alternatives, design
 from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.guarantee import guarantee
@@ -30,7 +31,7 @@ from fpmonitor.population.levels import check_components, finest
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.visits import PathSource
 from fpmonitor.question import Question
-from fpmonitor.vocabulary import columns_of, meaning, meanings
+from fpmonitor.vocabulary import columns_of, known_apis, meaning, meanings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -94,13 +95,18 @@ def _asked_of(
         chosen = _beside(chosen, given)
     if decide_question.search_users is not None and len(chosen) > MANY:
         raise InputError(f"search-users: is for up to {MANY} candidates, not {len(chosen)}")
-    cohorts = decide_question.cohorts(given)
+    menu = population.with_kinds(decide_question.given_menu)[1]
+    cohorts = decide_question.cohorts(given, menu)
     users = population.for_question(decide_question.question, chosen)
     begun = _begun(population, users, decide_question, chosen, cohorts=cohorts)
     if components:
         begun = _of_levels(begun, components, decide_question)
     else:
         begun = _with_level(begun, population, registered, decide_question)
+        unions = unions_asked(population, begun, decide_question)
+        begun = replace(begun, union_with=unions)
+        begun = replace(begun, names=population.names(begun.asked))
+    begun = replace(begun, scope=_scope(begun))
     sample = users.model(decide_question.sample)  # after what may be registered
     if (
         begun.is_exact
@@ -109,6 +115,12 @@ def _asked_of(
     ):
         sample = replace(sample, look=None)  # exact, or decided once
     return users, replace(begun, policy=replace(begun.policy, sample=sample))
+
+
+def _scope(begun: Decision) -> Scope:
+    """Return what a decision is about."""
+    known = len(known_apis())
+    return Scope(about=begun.about, vocabulary=known, window_days=begun.window_days)
 
 
 def _decide_counted(
@@ -121,11 +133,22 @@ def _decide_counted(
     with INTERRUPTS.held():
         decided = decide(counted, begun, decide_question)
         with suppress(KeyboardInterrupt), INTERRUPTS.passing():  # what was searched is kept
-            found = None if INTERRUPTS.noted else by_visits_of(users, decided, counted)
-            if found is not None:
-                decided = replace(decided, by_visits=found)
-                decided = replace(decided, guarantee=guarantee(decided))
-    return decided
+            if not INTERRUPTS.noted:
+                decided = replace(decided, by_visits=by_visits_of(users, decided, counted))
+                decided = _with_unions(users, decided)
+    return replace(decided, guarantee=guarantee(decided))
+
+
+def _with_unions(users: Population, decided: Decision) -> Decision:
+    """Return a decision with the verdict on each union with the set of another one."""
+    if not decided.union_with:
+        return decided
+    judge = _judge_of(users, decided)
+    found = []
+    for one in decided.union_with:
+        verdict = judge(decided.union(one))
+        found.append(replace(one, verdict="unknown" if verdict == "no evidence" else verdict))
+    return replace(decided, union_with=tuple(found))
 
 
 def _candidates(
@@ -490,7 +513,7 @@ def with_all_candidates(population: Population, decision: Decision) -> Populatio
     if len(lacked(candidates)) == len(candidates):
         return population
     return population.with_unobserved(
-        lacked(dict.fromkeys([*candidates, *decision.view.transforms]))
+        lacked(dict.fromkeys([*decision.asked, *decision.view.transforms]))
     )
 
 
@@ -589,6 +612,10 @@ def check_lists(population: Population, decision: Decision) -> None:
     for apis in decision.block:
         if tested is None or not any({*apis} >= {*found} for found in tested.refuted):
             _check_listed("block", judge(apis), ", ".join(decision.lattice.spelled(apis)))
+    for each in decision.union_with:
+        union = decision.union(each)
+        if each.verdict != "unknown" and each.verdict != judge(union):
+            raise not_credible(f"`union_with`, which the users do not bear out: {', '.join(union)}")
 
 
 def _judge_searched(source: SpectrumSource, decision: Decision) -> Callable[[ApiSet], Verdict]:
@@ -626,7 +653,7 @@ def source_of(
     if not decision.components:
         if sets is None or decision.policy.by_visits:
             # Who counts by visits has one with a value of some candidate.
-            sets = decision.policy.candidates
+            sets = decision.asked
         return eligible_users.source(sets)
     part = decision.design
     if part is None:

@@ -102,7 +102,7 @@ def check_level(decision: Decision) -> None:
         return
     whole = policy.delta * (1 if decision.confirmation is None else SEARCH_SHARE)
     weight, share = decision.view_weight, level / whole
-    if decision.universe is not None and decision.universe < universe_of(len(policy.candidates)):
+    if decision.universe is not None and decision.universe < universe_of(len(decision.asked)):
         raise InputError("not a decision: `universe` is too small for any choice of APIs")
     if 0 < (decision.first_names or 0) < len(policy.candidates):
         raise InputError("not a decision: `first_names` are fewer than the candidates")

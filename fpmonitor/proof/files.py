@@ -22,7 +22,7 @@ from fpmonitor.proof.numbers import (
     require,
     whole_number,
 )
-from fpmonitor.proof.verdicts import check_sets, users_of
+from fpmonitor.proof.verdicts import check_sets, largest_of, level_of, users_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -94,11 +94,11 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
     """
     policy, chains = content["policy"], _chains_of(content)
     realised = bool(policy.get("realised"))
-    level = content.get("level") or policy["delta"]
+    level, told = level_of(content), content.get("level") or policy["delta"]
     confirmed = content.get("confirmation")
-    largest = len(policy["candidates"]) if chains is None else sum(chains)
+    largest = largest_of(content) if chains is None else sum(chains)
     rows = users_of(content)
-    share = level / policy["delta"] / (1 if confirmed is None else SEARCH_SHARE)
+    share = told / policy["delta"] / (1 if confirmed is None else SEARCH_SHARE)
     for side, sign in (("allow", -1), ("block", 1)):
         question = {
             "sign": sign,
