@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.unions import unions_asked
 from fpmonitor.answers.visits import beyond_last
-from fpmonitor.decide.confirming import confirm, on_others
+from fpmonitor.decide.confirming import borders_with_others, confirm, on_others
 from fpmonitor.decide.credible import not_credible
-from fpmonitor.decide.deciding import MANY, Judge, check_same, decide, recheck, tests_of
+from fpmonitor.decide.deciding import (
+    MANY,
+    Judge,
+    check_same,
+    decide,
+    recheck,
+    tests_of,
+    without_empty,
+)
 from fpmonitor.decide.decision import Decision, DesignPart, Scope
 from fpmonitor.decide.designs import alternatives, design
 from fpmonitor.decide.effort import INTERRUPTS
@@ -593,15 +601,15 @@ def check_lists(population: Population, decision: Decision) -> None:
         InputError: They are other users, or they do not bear a list out.
     """
     eligible_users, tested = users_decided_on(population, decision), decision.confirmation
+    searched: SpectrumSource | None = None
     if tested is None:
-        users, judge = (
-            source_of(eligible_users, decision).users,
-            _judge_of(eligible_users, decision),
-        )
+        users = source_of(eligible_users, decision).users
+        judge = _judge_of(eligible_users, decision)
     else:
-        source, rest = eligible_users.searched_and_rest(tested.searched, decision.policy.candidates)
-        users, judge = source.users + rest.users, _judge_searched(source, decision)
-        found = on_others(decision, source.users, rest, tested.chains)
+        candidates = decision.policy.candidates
+        searched, rest = eligible_users.searched_and_rest(tested.searched, candidates)
+        users, judge = searched.users + rest.users, _judge_searched(searched, decision)
+        found = on_others(decision, searched.users, rest, tested.chains)
         if (found.confirmed, found.refuted) != (tested.confirmed, tested.refuted):
             raise not_credible("`confirmation`, not as in the data")
     if users != decision.users:
@@ -616,6 +624,12 @@ def check_lists(population: Population, decision: Decision) -> None:
         union = decision.union(each)
         if each.verdict != "unknown" and each.verdict != judge(union):
             raise not_credible(f"`union_with`, which the users do not bear out: {', '.join(union)}")
+    if searched is not None and decision.complete:
+        # Sets of no chain are settled by nobody, so the lists alone do not show what they lack.
+        borders = borders_with_others(decision, searched)
+        for name in ("allow", "block", "undecided"):
+            if {*without_empty(getattr(borders, name))} != {*getattr(decision, name)}:
+                raise not_credible(f"`{name}`, not as in the data")
 
 
 def _judge_searched(source: SpectrumSource, decision: Decision) -> Callable[[ApiSet], Verdict]:

@@ -303,13 +303,12 @@ def told_before(
     if decision.made is None or after.until is None:
         return []
     oldest = datetime.fromisoformat(after.until) - _SAID_AGAIN
-    ends = [(body, body.get("until")) for body in notices]
+    known = [body for body in notices if body.get("until") is not None]
+    ends = [datetime.fromisoformat(body["until"]) for body in known]
     return [
         body
-        for body, until in ends
-        if until is not None
-        and datetime.fromisoformat(until) > oldest
-        and datetime.fromisoformat(until).date() <= decision.made
+        for body, end in zip(known, ends, strict=True)
+        if end > oldest and end.date() <= decision.made
     ]
 
 
@@ -330,16 +329,15 @@ def _tells(body: Mapping[str, Any], one: MovedApi) -> bool:
 
     Notices of before may lack members.
     """
-    moved = (body.get("renewal") or {}).get("moved") or ()
-    return any(
-        had["api"] == one.api
-        and had.get("changed") == one.changed
-        and _name(one.api, had.get("releases") or ()) in _reasons(body)
-        and {*one.releases} <= {*(had.get("releases") or ())}
-        and bool(one.releases) == bool(had.get("releases"))
-        and one.moved < 2 * had["moved"]
-        for had in moved
-    )
+    reasons = _reasons(body)
+    for had in (body.get("renewal") or {}).get("moved") or ():
+        releases = had.get("releases") or ()
+        is_same = (had["api"], had.get("changed")) == (one.api, one.changed)
+        is_told = is_same and _name(one.api, releases) in reasons
+        has_browsers = bool(one.releases) == bool(releases) and {*one.releases} <= {*releases}
+        if is_told and has_browsers and one.moved < 2 * had["moved"]:
+            return True
+    return False
 
 
 def _reasons(body: Mapping[str, Any]) -> set[str]:

@@ -141,7 +141,33 @@ def _concluded(
 ) -> Decision:
     """Search what follows from what was confirmed; an interrupt ends it with what is proven."""
     began, tests = time.perf_counter(), tests_of(found, searched.users)
-    tested = found.confirmation
+    borders = borders_with_others(found, searched, progress)
+    best = recommended_of(borders.allow, searched, tests.allow, weights=found.weights)
+    bound = best.weight
+    if not borders.complete:
+        refused = [*borders.block, *borders.undecided]
+        bound = weight_bound(found.evident, refused, Sought(weights=found.weights))
+    decided = replace(
+        found,
+        allow=without_empty(borders.allow),
+        block=without_empty(borders.block),
+        undecided=without_empty(borders.undecided),
+        users_possible=None,
+        recommended=best.apis,
+        utility=best.weight,
+        utility_bound=bound,
+        complete=borders.complete,
+        evaluated=found.evaluated + borders.evaluated,
+        seconds=round(found.seconds + time.perf_counter() - began, 3),
+    )
+    return replace(decided, guarantee=guarantee(decided))
+
+
+def borders_with_others(
+    found: Decision, searched: SpectrumSource, progress: Callable[[str], None] | None = None
+) -> Borders:
+    """Search on from the lists of a decision and what others confirmed, by the users searched."""
+    tests, tested = tests_of(found, searched.users), found.confirmation
     confirmed, refuted = ((), ()) if tested is None else (tested.confirmed, tested.refuted)
     known = Borders(
         allow=[*found.allow, *confirmed],
@@ -159,28 +185,9 @@ def _concluded(
         known=known,
         effort=Effort.of(None, progress),
     )
-    best = recommended_of(borders.allow, searched, tests.allow, weights=found.weights)
-    bound = best.weight
-    if not borders.complete:
-        refused = [*borders.block, *borders.undecided]
-        bound = weight_bound(found.evident, refused, Sought(weights=found.weights))
-    decided = replace(
-        found,
-        allow=without_empty(borders.allow),
-        block=without_empty(borders.block),
-        undecided=without_empty(
-            # What others confirmed settles what the users searched leave open.
-            [apis for apis in borders.undecided if not any({*apis} <= {*a} for a in borders.allow)]
-        ),
-        users_possible=None,
-        recommended=best.apis,
-        utility=best.weight,
-        utility_bound=bound,
-        complete=borders.complete,
-        evaluated=found.evaluated + borders.evaluated,
-        seconds=round(found.seconds + time.perf_counter() - began, 3),
-    )
-    return replace(decided, guarantee=guarantee(decided))
+    # What others confirmed settles what the users searched leave open.
+    left = [apis for apis in borders.undecided if not any({*apis} <= {*a} for a in borders.allow)]
+    return replace(borders, undecided=left)
 
 
 def _chains(found: Decision, searched: SpectrumSource, number: int) -> list[list[ApiSet]]:

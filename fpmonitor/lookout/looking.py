@@ -283,7 +283,9 @@ class Look:
         if report.late and settings.by is not None and report.since is not None:
             problems.append(late(settings.by, report.since, report.late))
         if report.renewal is not None:
-            notices = latest_notices(self.monitor.database, most=_MOST_NOTICES)
+            # Read only where there is something that may have been told: 50 may be megabytes.
+            most = _MOST_NOTICES if report.renewal.advised else 0
+            notices = latest_notices(self.monitor.database, most=most)
             told = told_before(notices, settings.decision, after)
             problems += again(before, after, report.renewal, told=told)
         return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))
