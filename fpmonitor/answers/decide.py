@@ -620,16 +620,20 @@ def check_lists(population: Population, decision: Decision) -> None:
     for apis in decision.block:
         if tested is None or not any({*apis} >= {*found} for found in tested.refuted):
             _check_listed("block", judge(apis), ", ".join(decision.lattice.spelled(apis)))
-    for each in decision.union_with:
-        union = decision.union(each)
-        if each.verdict != "unknown" and each.verdict != judge(union):
-            raise not_credible(f"`union_with`, which the users do not bear out: {', '.join(union)}")
+    _check_unions(decision, judge)
     if searched is not None and decision.complete:
         # Sets of no chain are settled by nobody, so the lists alone do not show what they lack.
         borders = borders_with_others(decision, searched)
         for name in ("allow", "block", "undecided"):
             if {*without_empty(getattr(borders, name))} != {*getattr(decision, name)}:
                 raise not_credible(f"`{name}`, not as in the data")
+
+
+def _check_unions(decision: Decision, judge: Callable[[ApiSet], Verdict]) -> None:
+    for each in decision.union_with:
+        union = decision.union(each)
+        if each.verdict != "unknown" and each.verdict != judge(union):
+            raise not_credible(f"`union_with`, which the users do not bear out: {', '.join(union)}")
 
 
 def _judge_searched(source: SpectrumSource, decision: Decision) -> Callable[[ApiSet], Verdict]:
