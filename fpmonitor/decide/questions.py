@@ -218,7 +218,7 @@ def _bound(question: AskedQuestion, *, fixed: bool) -> Any:
     bound: dict[str, Any] = untyped(replace(question, window=Window(source=question.window.source)))
     policy, cohorts = bound["policy"], question.policy.cohorts
     if cohorts is not None and cohorts.menu:  # any of it may be given, and is then no candidate
-        policy["candidates"] = sorted({*policy["candidates"], *cohorts.given})
+        policy["candidates"] = sorted({*policy["candidates"], *cohorts.menu})
         policy["cohorts"]["given"] = None
     return bound if fixed else {**policy, "candidates": None}
 
