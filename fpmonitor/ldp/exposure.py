@@ -9,7 +9,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from fpmonitor.errors import PolicyError
-from fpmonitor.estimate.exposure import exposure_probability, statistical_exposure
+from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.ldp.frequency import (
     FrequencyEstimate,
     check_report_counts,
@@ -62,41 +62,6 @@ class ApiReports:
         if counts.sum() != self.users:
             raise PolicyError("users", f"must be {counts.sum()}, the number of reports")
         return counts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RandomisedExposure:
-    """Statistical exposure `Q(n, k)` from randomised reports."""
-
-    estimate: float  # Exposure of the nearest distribution, biased.
-    # lower, upper: Limits, shares of the users.
-    lower: float
-    upper: float
-    epsilon: float  # LDP level of a report, nats.
-
-
-def randomised_exposure(
-    reports: ApiReports, *, k: int, population: int, delta: float
-) -> RandomisedExposure:
-    """Return the exposure of one API; its limits hold together with probability `1 - delta`.
-
-    The values of the API must be listed before collection; a value beyond the list is reported as
-    a listed one for the rest, which counts as one group.
-
-    Args:
-        reports: Reports of users drawn from the population.
-        k, population: Anonymity threshold and `n`, users.
-        delta: Tolerated probability that a limit fails, in (0, 1).
-    """
-    estimate = reports.estimate()
-    low, high = reports.limits(delta)
-    lower, upper = randomised_limits(low, high, k=k, population=population)
-    return RandomisedExposure(
-        estimate=statistical_exposure(estimate.on_simplex(), k=k, population=population),
-        lower=lower,
-        upper=upper,
-        epsilon=reports.mechanism.ldp_level,
-    )
 
 
 def randomised_limits(

@@ -25,7 +25,6 @@ from fpmonitor.ldp.checks import (
     check_bits,
     check_cells,
     check_codes,
-    check_counts,
     check_epsilon,
     check_values,
     check_whole_number,
@@ -190,21 +189,6 @@ class RandomisedResponse:
         report_codes = check_codes(reports, self.values, "reports")
         return np.bincount(report_codes, minlength=self.values).astype(np.int64)
 
-    def sample_support_counts(
-        self, tally: ArrayLike, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """Draw support counts for `tally[x]` users of each value, in their distribution."""
-        users = check_counts("tally", tally, self.values)
-        truthful_counts = rng.binomial(users, self.true_support)
-        # Lies of one value go to the others evenly: deal them over all values but their own.
-        total = truthful_counts.copy()
-        for value, lies in enumerate(users - truthful_counts):
-            if lies:
-                distribution = np.full(self.values, 1 / (self.values - 1))
-                distribution[value] = 0
-                total += rng.multinomial(lies, distribution)
-        return total.astype(np.int64)
-
 
 @dataclass(frozen=True, slots=True)
 class UnaryEncoding:
@@ -276,12 +260,6 @@ class UnaryEncoding:
     def support_counts(self, reports: ArrayLike) -> NDArray[np.int64]:
         """Count the reports that support each value, int64, shape (a,)."""
         return np.asarray(check_bits(reports, self.values).sum(axis=0), dtype=np.int64)
-
-    def sample_support_counts(
-        self, tally: ArrayLike, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """Draw support counts for `tally[x]` users of each value, in their distribution."""
-        return _independent_support_counts(self, tally, rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,12 +351,6 @@ class LocalHash:
             matches = hash_codes(reports.seeds, code, self.hash_range) == reports.hashes
             counts[value] = np.count_nonzero(matches)
         return counts
-
-    def sample_support_counts(
-        self, tally: ArrayLike, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """Draw support counts for `tally[x]` users of each value, in their distribution."""
-        return _independent_support_counts(self, tally, rng)
 
 
 PureMechanism = RandomisedResponse | UnaryEncoding | LocalHash | SubsetSelection
@@ -473,15 +445,6 @@ def mixture(mechanisms: Sequence[Mechanism], weights: Sequence[float]) -> Stocha
     return StochasticMatrix(
         np.vstack([w * mechanism.matrix() for w, mechanism in zip(shares, mechanisms, strict=True)])
     )
-
-
-def _independent_support_counts(
-    mechanism: UnaryEncoding | LocalHash, tally: ArrayLike, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    users = check_counts("tally", tally, mechanism.values)
-    own = rng.binomial(users, mechanism.true_support)
-    others = rng.binomial(users.sum() - users, mechanism.false_support)
-    return np.asarray(own + others, dtype=np.int64)
 
 
 def _log_odds(probability: float) -> float:

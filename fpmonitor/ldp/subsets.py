@@ -19,7 +19,6 @@ from fpmonitor.ldp.checks import (
     check_bits,
     check_cells,
     check_codes,
-    check_counts,
     check_epsilon,
     check_values,
     check_whole_number,
@@ -118,10 +117,3 @@ class SubsetSelection:
         if (bits.sum(axis=1) != self.size).any():
             raise PolicyError("reports", f"must be sets of {self.size} values")
         return np.asarray(bits.sum(axis=0), dtype=np.int64)
-
-    def sample_support_counts(
-        self, tally: ArrayLike, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """Draw support counts for `tally[x]` users of each value, in their distribution."""
-        users = check_counts("tally", tally, self.values)
-        return self.support_counts(self.sample(np.repeat(np.arange(self.values), users), rng))

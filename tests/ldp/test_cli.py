@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.ldp.exposure import ApiReports, randomised_exposure
+from fpmonitor.ldp.exposure import ApiReports, randomised_limits
 from fpmonitor.ldp.matrix_file import read_matrix
 from fpmonitor.ldp.mechanisms import LocalHash, basic_rappor
 from fpmonitor.ldp.planner import PROTOCOLS
@@ -226,7 +226,7 @@ def test_plan_says_how_many_users_prove_an_api_within_a_budget(
     def upper(users: int) -> float:
         counts = mechanism.support_counts(mechanism.sample(rng.choice(6, users, p=shares), rng))
         reports = ApiReports(mechanism=mechanism, support_counts=counts, users=users)
-        return randomised_exposure(reports, k=50, population=1000, delta=0.05).upper
+        return randomised_limits(*reports.limits(0.05), k=50, population=1000)[1]
 
     assert np.median([upper(height["users"]) for _ in range(9)]) < 0.17
     assert np.median([upper(height["users"] // 4) for _ in range(9)]) > 0.17

@@ -11,16 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.special import betainc
 
 from fpmonitor.errors import PolicyError, UndecidableError
 from fpmonitor.estimate.exposure import statistical_exposure
-from fpmonitor.ldp.exposure import (
-    ApiReports,
-    randomised_exposure,
-    randomised_limits,
-)
+from fpmonitor.ldp.exposure import ApiReports, randomised_limits
 from fpmonitor.ldp.frequency import (
     decoding_matrix,
     estimate_frequencies,
@@ -53,6 +50,13 @@ MECHANISMS = [
 ]
 
 
+def drawn_counts(
+    mechanism: Any, law: NDArray[np.float64], users: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    reports = mechanism.sample(rng.choice(len(law), users, p=law), rng)
+    return np.asarray(mechanism.support_counts(reports))
+
+
 @pytest.mark.parametrize("name", ["grr", "oue"])
 def test_frequencies_are_those_of_an_independent_library(name: str) -> None:
     other = REFERENCE["independent_library"]
@@ -68,9 +72,7 @@ def test_frequencies_are_those_of_an_independent_library(name: str) -> None:
 def test_frequencies_are_unbiased_with_the_stated_covariance(mechanism: PureMechanism) -> None:
     rng, users, runs = np.random.default_rng(9), 500, 4000
     found = [
-        estimate_frequencies(
-            mechanism, mechanism.sample_support_counts(rng.multinomial(users, LAW), rng), users
-        )
+        estimate_frequencies(mechanism, drawn_counts(mechanism, LAW, users, rng), users)
         for _ in range(runs)
     ]
     estimates = np.array([estimate.frequencies for estimate in found])
@@ -136,7 +138,7 @@ def test_projection_gives_the_nearest_law(wanted: list[float]) -> None:
 def test_frequency_limits_hold_together_as_often_as_promised(mechanism: PureMechanism) -> None:
     rng, users, delta, missed = np.random.default_rng(11), 300, 0.1, 0
     for _ in range(1500):
-        counts = mechanism.sample_support_counts(rng.multinomial(users, LAW), rng)
+        counts = drawn_counts(mechanism, LAW, users, rng)
         low, high = frequency_limits(mechanism, counts, users, delta=delta)
         missed += bool(np.any((low > LAW) | (high < LAW)))
     assert 0.01 * 1500 < missed < 0.1 * 1500
@@ -245,16 +247,11 @@ def test_exposure_limits_from_reports_hold_as_often_as_promised(mechanism: PureM
     exact = statistical_exposure(law, k=20, population=400)
     missed, widths = 0, []
     for _ in range(60):
-        counts = mechanism.sample_support_counts(rng.multinomial(users, law), rng)
-        found = randomised_exposure(
-            ApiReports(mechanism=mechanism, support_counts=counts, users=users),
-            k=20,
-            population=400,
-            delta=0.1,
-        )
-        missed += not found.lower <= exact <= found.upper
-        widths.append(found.upper - found.lower)
-        assert found.epsilon == mechanism.ldp_level
+        counts = drawn_counts(mechanism, law, users, rng)
+        reports = ApiReports(mechanism=mechanism, support_counts=counts, users=users)
+        lower, upper = randomised_limits(*reports.limits(0.1), k=20, population=400)
+        missed += not lower <= exact <= upper
+        widths.append(upper - lower)
     assert missed <= 12  # binomial(60, 0.1) exceeds it once in 100
     assert np.mean(widths) < 0.15  # the limits say something
 
@@ -309,14 +306,10 @@ def test_a_plan_reaches_its_accuracy_in_simulation() -> None:
     rng = np.random.default_rng(15)
     widths = []
     for _ in range(10):
-        counts = mechanism.sample_support_counts(rng.multinomial(users, law), rng)
-        found = randomised_exposure(
-            ApiReports(mechanism=mechanism, support_counts=counts, users=users),
-            k=k,
-            population=population,
-            delta=0.05,
-        )
-        widths.append((found.upper - found.lower) / 2)
+        counts = drawn_counts(mechanism, law, users, rng)
+        reports = ApiReports(mechanism=mechanism, support_counts=counts, users=users)
+        lower, upper = randomised_limits(*reports.limits(0.05), k=k, population=population)
+        widths.append((upper - lower) / 2)
     assert np.mean(widths) < 1.3 * accuracy
     looser = plan_api(
         "x", spectrum, users=users, k=k, population=population, accuracy=0.02, delta=0.05

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.exposure import statistical_exposure
-from fpmonitor.ldp.exposure import ApiReports, randomised_exposure
+from fpmonitor.ldp.exposure import ApiReports, randomised_limits
 from fpmonitor.ldp.frequency import (
     estimate_from_reports,
     frequency_limits,
@@ -94,8 +94,8 @@ def test_a_protocol_as_a_matrix_has_limits_little_wider_than_its_own(
 ) -> None:
     protocol = RandomisedResponse(values, epsilon)
     rng = np.random.default_rng(1)
-    tally = rng.multinomial(users, rng.dirichlet(np.ones(values)))
-    counts = protocol.sample_support_counts(tally, rng)
+    codes = rng.choice(values, users, p=rng.dirichlet(np.ones(values)))
+    counts = protocol.support_counts(protocol.sample(codes, rng))
     low, high = frequency_limits(protocol, counts, users, delta=0.05)
     matrix = StochasticMatrix(protocol.matrix())
     lower, upper = limits_from_reports(matrix, counts, delta=0.05)
@@ -151,14 +151,14 @@ def test_exposure_from_reports_of_a_matrix_holds_in_repeated_collections(
             minlength=len(matrix.probabilities),
         )
         reports = ApiReports(mechanism=matrix, support_counts=counts, users=20_000)
-        found = randomised_exposure(reports, k=40, population=1000, delta=0.2)
-        held += found.lower <= truth <= found.upper
-        uppers.append(found.upper)
+        lower, upper = randomised_limits(*reports.limits(0.2), k=40, population=1000)
+        held += lower <= truth <= upper
+        uppers.append(upper)
     assert held >= 24
     assert np.mean(uppers) < 0.3
     wrong = ApiReports(mechanism=matrix, support_counts=counts, users=19_999)
     with pytest.raises(PolicyError, match="users: must be 20000"):
-        randomised_exposure(wrong, k=40, population=1000, delta=0.2)
+        wrong.limits(0.2)
 
 
 def test_what_tells_nothing_is_refused() -> None:
