@@ -272,7 +272,8 @@ def test_a_wish_that_nobody_had_is_refused(
         ("levels", {"level": 0.5}, {2}),
         ("levels", {"users_possible": [9]}, {1}),
         ("levels", {"engine": "queries"}, {1}),
-        ("plain", NOTHING_WEIGHS, {3}),
+        ("plain", NOTHING_WEIGHS, {1}),
+        ("plain", NOTHING_WEIGHS | {"scope": None, "wishes": ""}, {3}),  # as files of before
         ("plain", {"observed": 5_000}, {2}),
         ("plain", {"search": {"weights": {}, "must": [], "never": []}}, {2}),
         ("plain", {"must": ["vendor"], "never": ["vendor"]}, {2}),
