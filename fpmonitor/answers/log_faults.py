@@ -82,8 +82,9 @@ def _are_most(some: Mapping[int, int], users: Mapping[int, int]) -> bool:
 
 
 def _counts(codes: NDArray[np.integer[Any]]) -> dict[int, int]:
-    values, users = np.unique(codes[codes != 0], return_counts=True)
-    return dict(zip(values.tolist(), users.tolist(), strict=True))
+    users = np.bincount(codes)  # sorting bytes takes ten times as long
+    values = np.flatnonzero(users[1:]) + 1
+    return dict(zip(values.tolist(), users[values].tolist(), strict=True))
 
 
 def _less_variety(before: Mapping[int, int], after: Mapping[int, int]) -> str | None:

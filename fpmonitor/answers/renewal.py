@@ -37,12 +37,15 @@ class MovedApi:
             changed.
         changed: Whether users who came in both have changed their values; else others come.
         releases: Browsers that new values name, as `chromium 142`.
+        gone: Whether fewer than k users have a value now that k had, and others come: those who
+            had it have left, which no wave of bots looks like.
     """
 
     api: str
     moved: float
     changed: bool
     releases: tuple[str, ...] = ()
+    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +208,8 @@ def _moved(alarms: Sequence[PanelFinding]) -> tuple[MovedApi, ...]:
             moved=alarm.moved,
             changed=alarm.compared == "changed",
             releases=tuple(sorted(releases)),
+            gone=alarm.compared == "values"
+            and any(one.before and one.after is None for one in alarm.values),
         )
         found.setdefault(api, moved)
     return tuple(found.values())
@@ -212,6 +217,7 @@ def _moved(alarms: Sequence[PanelFinding]) -> tuple[MovedApi, ...]:
 
 def _one(moved: MovedApi) -> str:
     to = f": now {', '.join(moved.releases)}" if moved.releases else ""
+    to += "; a value is gone" if moved.gone else ""
     return f"{moved.api} (about {_percent(moved.moved)}{to})"
 
 

@@ -8,7 +8,8 @@ stored by `lookout`, and worded by `notices`.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,10 +18,11 @@ from fpmonitor.answers.check import Outcome  # noqa: TC001 -- msgspec reads the 
 from fpmonitor.decide.decision import Verdict  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.population.beside import days_in_words
 from fpmonitor.population.browsers import KINDS, browser_of
+from fpmonitor.store.watching import StoredUntil  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.vocabulary import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from fpmonitor.answers.check import CheckReport
@@ -139,6 +141,7 @@ class Standing:
         faulty: Begins of the windows whose logs are at fault, as far as is known; and of days in
             them.
         day: End of the last day that was looked at for faults, where windows are longer.
+        stored: Doubtful windows -> what was stored when they were looked at last.
     """
 
     outcome: Outcome
@@ -152,6 +155,7 @@ class Standing:
     shows_sets: bool = False
     faulty: tuple[str, ...] = ()
     day: str | None = None
+    stored: Mapping[str, StoredUntil] = field(default_factory=dict)
 
     def at_fault(self, since: datetime | None) -> Standing:
         """Return the same with a window whose logs are at fault."""
@@ -229,6 +233,7 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
         shows_sets=renewal is not None and bool(renewal.sets) and not report.faults,
         faulty=() if before is None else before.faulty,
         day=None if before is None else before.day,
+        stored={} if before is None else before.stored,
     )
     return after.at_fault(report.since) if report.faults else after
 
@@ -265,8 +270,9 @@ def again(
 ) -> list[Problem]:
     """Return why to decide again: what was found once lasts, until there is another decision.
 
-    Two windows in a row must show it: a wave of bots goes by, and a wrong log is corrected. A new
-    release that users of both windows have is told at once, as it may be taken back within a week.
+    Two windows in a row must show it: a wave of bots goes by, and a wrong log is corrected. At once
+    is told that a value is gone, and a new release that users of both windows have, which may be
+    taken back within a week, with what as many users at most have changed along.
     Each API is told by its name, and again when it has other browsers.
 
     Args:
@@ -280,9 +286,11 @@ def again(
     lasts = after.until is None or (last is not None and last.shows_sets and after.shows_sets)
     if renewal.sets and lasts and not any(_tells_sets(body, renewal) for body in told):
         found["sets"] = "; ".join(renewal.sets)
-    for one in renewal.moved or ():
-        is_release = one.changed and bool(one.releases)
-        stays = is_release or (last is not None and one.api in last.moved)
+    moved = renewal.moved or ()
+    updated = max((one.moved for one in moved if one.changed and one.releases), default=0.0)
+    for one in moved:
+        is_release = one.changed and one.moved <= updated
+        stays = is_release or one.gone or (last is not None and one.api in last.moved)
         if stays and one.api in after.moved and not any(_tells(body, one) for body in told):
             found[_name(one.api, one.releases)] = renewal.said_of([one])
     seen = ""

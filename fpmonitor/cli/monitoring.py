@@ -373,6 +373,7 @@ def watch(
         folder=folder,
         database=db,
         decision=read_decision(decision),
+        file=decision,
         by=by,
         new_users=new_users,
         whole=whole,

@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,10 +40,12 @@ from fpmonitor.monitor import ledger_of, windows_that_decide
 from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.watching import (
+    corrected_users,
     last_checked,
     latest_notices,
     record_check,
     stored_data,
+    stored_until,
     users_of_the_future,
 )
 from fpmonitor.store.windows import end_of, start_before, whole_span, window_at
@@ -113,10 +115,10 @@ class Look:
     def _taken_back(self, before: Standing | None) -> Standing | None:
         """Look again at windows that were at fault, or above the budget, and are corrected now."""
         by = self.settings.by
-        if before is None or by is None or not self.corrected:
+        if before is None or by is None:
             return before
-        known = before
-        for since in before.doubtful:
+        corrected, known = [*filter(partial(self._is_corrected, before), before.doubtful)], before
+        for since in corrected:
             begin, report = datetime.fromisoformat(since).replace(tzinfo=None), None
             with suppress(UndecidableError):
                 report = self.monitor.check(
@@ -132,7 +134,18 @@ class Look:
             found = {} if by == "day" else self._faults_of(day)
             if report is not None or (by != "day" and since in known.faulty and found is not None):
                 known = taken_back(known, report, since, faults=[*faults, *(found or ())])
-        return known
+        # Others keep theirs, so that corrections of few users at each look add up.
+        stored = {since: one for since, one in known.stored.items() if since not in corrected}
+        return replace(known, stored=stored)
+
+    def _is_corrected(self, before: Standing, since: str) -> bool:
+        """Whether visits of k users of a window were corrected, by whoever stored the log."""
+        by, begin = self.settings.by, datetime.fromisoformat(since).replace(tzinfo=None)
+        known = before.stored.get(since)
+        if known is None or by is None:
+            return False
+        users = corrected_users(self.monitor.database, begin, end_of(begin, by), known)
+        return users >= self.settings.decision.policy.k
 
     def _came(self, day: Window) -> Population | None:
         """Return the users of a day; null for fewer than k, and for too few to be judged."""
@@ -237,6 +250,9 @@ class Look:
         after = replace(after, problems=tuple(problems))
         if until is None:
             after = self._with_faulty_days(after, now)
+        newest = stored_until(database)
+        stored = {since: after.stored.get(since, newest) for since in after.doubtful}
+        after = replace(after, stored=stored)
         record_check(
             database,
             self.watched,
@@ -285,7 +301,7 @@ class Look:
         if report.renewal is not None:
             # Read only where there is something that may have been told: 50 may be megabytes.
             most = _MOST_NOTICES if report.renewal.advised else 0
-            notices = latest_notices(self.monitor.database, most=most)
+            notices = latest_notices(self.monitor.database, settings.list_key, most=most)
             told = told_before(notices, settings.decision, after)
             problems += again(before, after, report.renewal, told=told)
         return report, replace(after, problems=tuple(problems), apis=tuple(sorted(apis | seen)))
@@ -352,6 +368,7 @@ class Look:
         settings, decision = self.settings, self.settings.decision
         known = {(one.kind, one.what) for one in (before.problems if before else ())}
         body: dict[str, Any] = {
+            "list": settings.list_key,
             "was": None if before is None else before.state,
             "state": after.state,
             "changed": [],

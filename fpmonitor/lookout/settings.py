@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,7 +31,8 @@ class WatchSettings:
     Attributes:
         folder: Where logs arrive, also in its subfolders.
         database: The database file; created if it does not exist.
-        decision: What is checked after every new log.
+        decision, file: What is checked after every new log, and the file that holds it, which is
+            overwritten by who decides again.
         by, new_users: As in `Monitor.check`.
         whole: Check every set on the allow list, not the recommended one alone.
         collector, digest_values: As in `Monitor.ingest`.
@@ -42,6 +45,7 @@ class WatchSettings:
     folder: Path
     database: Path
     decision: Decision
+    file: Path
     by: Period | None = None
     new_users: bool = False
     whole: bool = False
@@ -71,6 +75,18 @@ class WatchSettings:
         identity = identity_of(self.checked)
         options = (None, self.by, self.new_users)  # as databases have it
         return identity if options == (None, None, False) else f"{identity}/{options}"
+
+    @property
+    def list_key(self) -> str:
+        """Digest that stays when a list is decided again: its question, its file and its windows.
+
+        APIs and users come and go. A link is not followed, as it may be set to the newest list.
+        """
+        content = self.decision.to_json()
+        policy = content["policy"] | {"candidates": None, "population": None}
+        asked = [policy, content["setting"], content["missing"], content["view"]]
+        parts = [asked, str(self.file.absolute()), self.by, self.new_users, self.whole]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @property
     def checked(self) -> Decision:

@@ -100,6 +100,29 @@ def stored_data(database: Database) -> str | None:
     return "/".join(map(str, parts)) if parts[0] else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredUntil:
+    """The last visit and the last log of a look, and when that was stored, UTC without a zone."""
+
+    visit: int
+    batch: int
+    moment: datetime
+
+
+def stored_until(database: Database) -> StoredUntil:
+    """Return what was stored last."""
+    [(visit, batch, moment)] = database.rows("watch/newest")
+    return StoredUntil(visit=visit, batch=batch, moment=moment)
+
+
+def corrected_users(
+    database: Database, since: datetime, until: datetime, known: StoredUntil
+) -> int:
+    """Count users of a window of whom logs that came after what is known have corrected visits."""
+    [(users,)] = database.rows("watch/corrected", since=since, until=until, **asdict(known))
+    return int(users)
+
+
 @dataclass(frozen=True, slots=True)
 class HostAhead:
     """Logs whose names differ in numbers alone, as those of one host do, with times ahead.
@@ -170,9 +193,13 @@ def undelivered_notices(database: Database, watched: str) -> list[Notice]:
     return [Notice(number=number, body=json.loads(body)) for number, body in rows]
 
 
-def latest_notices(database: Database, *, most: int) -> list[Mapping[str, Any]]:
-    """Return what the newest notices on all decisions tell, the newest first."""
-    return [json.loads(body) for (body,) in database.rows("watch/latest", most=most)]
+def latest_notices(database: Database, list_key: str, *, most: int) -> list[Mapping[str, Any]]:
+    """Return what the newest notices on a list tell, however often it was decided, newest first.
+
+    Those of before name no list: what they told may be told again, once.
+    """
+    found = database.rows("watch/latest", list_key=list_key, most=most)
+    return [json.loads(body) for (body,) in found]
 
 
 def mark_delivered(database: Database, notice: Notice) -> None:

@@ -1,2 +1,2 @@
--- What the newest notices tell, of all decisions.
-SELECT body FROM notice ORDER BY notice_id DESC LIMIT $most
+-- What the newest notices on a list tell, of all decisions that its file has held; its digest stands in no other notice.
+SELECT body FROM notice WHERE contains(body, $list_key) ORDER BY notice_id DESC LIMIT $most

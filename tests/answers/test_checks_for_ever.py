@@ -260,6 +260,7 @@ def watched(folder: Path, db: Path, decision: Path, **options: object) -> WatchS
         folder=folder / "in",
         database=db,
         decision=read_decision(decision),
+        file=decision,
         settle=0,
         **settings,  # type: ignore[arg-type]
     )

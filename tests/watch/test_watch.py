@@ -16,10 +16,12 @@ import time
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from fpmonitor.answers.check import CheckReport, RunAlarm
@@ -36,7 +38,7 @@ from fpmonitor.watch import DeliveryError, Watch, WatchSettings
 from tests.patience import patience
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from fpmonitor.decide.decision import Decision
 
@@ -78,6 +80,7 @@ def settings(decision: Path, tmp_path: Path) -> WatchSettings:
         folder=tmp_path / "in",
         database=tmp_path / "db",
         decision=read_decision(decision),
+        file=decision,
         settle=0,
     )
 
@@ -182,6 +185,30 @@ def test_a_release_that_is_taken_back_within_a_week_is_told_and_a_wave_of_bots_i
         assert (reasons(told) == [f"{AGENT}: chromium 142"]) == (week >= 2), week
 
 
+def test_what_a_release_brings_and_who_has_left_is_told_in_the_first_week(
+    decision: Path, tmp_path: Path, looked: Callable[..., Told]
+) -> None:
+    """Two weeks in a row had to show both, as they must where bots may have come."""
+    path, named = tmp_path / "decision.json", []
+    made = on_agents(read_decision(decision), week=0)
+    policy = replace(made.policy, candidates=("a", AGENT, "b"))
+    path.write_text(json.dumps(replace(made, policy=policy).to_json()), encoding="utf-8")
+    for week in range(4):
+        come = np.flatnonzero(np.random.default_rng(week).random(6_000) < 0.4).tolist()
+        users = [user for user in come if week < 2 or user % 10]
+        updated = {user for user in users if week and user % 10 == 1}
+        day_log(
+            tmp_path / "in",
+            7 * week,
+            users,
+            a=lambda user, has=updated: "z" if user in has else "x",
+            b=lambda user: "p" if user % 10 == 0 else "q",
+            **{AGENT: lambda user, has=updated: agent(141 + (user in has))[AGENT](user)},
+        )
+        named.append(sorted(reasons(looked(path, 7 * week + 4, "week")[1])))
+    assert named == [[], [f"{AGENT}: chromium 142", "a"], ["b"], []]
+
+
 def test_a_wrong_log_that_is_corrected_is_no_reason_to_decide_again(
     settings: WatchSettings,
 ) -> None:
@@ -238,6 +265,25 @@ def test_who_decides_again_hears_of_a_slow_change_when_it_doubles_or_after_four_
             settings = replace(settings, decision=on_agents(settings.decision, week=week))
     slow, other = ["chromium 142"], ["chromium 142, chromium 143"]
     assert named == [[], slow, [], slow, [], [], other, []]
+
+
+def test_what_was_told_of_one_list_is_told_of_another_of_the_same_question_as_well(
+    decision: Path, tmp_path: Path, looked: Callable[..., Told]
+) -> None:
+    """Its owner had decided after that notice, and heard of nothing for four weeks."""
+    ours, theirs = tmp_path / "ours.json", tmp_path / "theirs.json"
+    newest = {ours: 0, theirs: 1}
+    for path, week in newest.items():
+        made = on_agents(read_decision(decision), week=week)
+        path.write_text(json.dumps(made.to_json()), encoding="utf-8")
+    named: dict[Path, list[str]] = {ours: [], theirs: []}
+    for week in range(3):
+        agents_log(tmp_path / "in", week, range(1_000), lambda user: 141 + (user % 20 < week))  # noqa: B023
+        for path in named:
+            if week >= newest[path]:
+                named[path] += reasons(looked(path, 7 * week + 4, "week")[1])
+    slow = [f"{AGENT}: chromium 142"]
+    assert named == {ours: slow, theirs: slow}
 
 
 def test_what_changes_on_the_day_after_a_decision_on_one_day_is_told(
@@ -939,7 +985,9 @@ def test_once_ends_as_check_does(
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def day_log(folder: Path, day: int | str, users: range, **apis: Callable[[int], Any]) -> Path:
+def day_log(
+    folder: Path, day: int | str, users: Iterable[int], **apis: Callable[[int], Any]
+) -> Path:
     """A log of one day, counted from the first; or of a date."""
     date = day if isinstance(day, str) else f"{START + timedelta(days=day):%Y-%m-%d}"
     path = folder / f"{date}.jsonl"
@@ -966,11 +1014,12 @@ def on_population(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+Told = tuple[int, list[dict[str, Any]], str]
+
+
 @pytest.fixture
-def daily(
-    on_population: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[int], tuple[int, list[dict[str, Any]], str]]:
-    """Run the command at the end of a day: its exit code, notices and stderr."""
+def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Told]:
+    """Run the command on a list at the end of a day: its exit code, notices and stderr."""
     folder = tmp_path / "in"
     folder.mkdir()
 
@@ -983,17 +1032,22 @@ def daily(
 
     for module in ("fpmonitor.watch", "fpmonitor.monitor"):
         monkeypatch.setattr(f"{module}.datetime", Clock)
-    arguments = ["watch", str(folder), "--decision", str(on_population), "--once"]
-    arguments += ["--settle", "0", "--new-users", "--db", str(tmp_path / "db")]
+    arguments = ["watch", str(folder), "--once", "--settle", "0", "--new-users"]
+    arguments += ["--db", str(tmp_path / "db")]
 
-    def at_the_end_of(day: int, by: str = "day") -> tuple[int, list[dict[str, Any]], str]:
+    def at_the_end_of(path: Path, day: int, by: str = "day") -> Told:
         Clock.today = START + timedelta(days=day + 1, hours=3)
         output, said = io.StringIO(), io.StringIO()
         with redirect_stdout(output), redirect_stderr(said):
-            code = run([*arguments, "--by", by])
+            code = run([*arguments, "--by", by, "--decision", str(path)])
         return code, detailed(output.getvalue()), said.getvalue()
 
     return at_the_end_of
+
+
+@pytest.fixture
+def daily(on_population: Path, looked: Callable[..., Told]) -> Callable[..., Told]:
+    return partial(looked, on_population)
 
 
 def detailed(printed: str) -> list[dict[str, Any]]:
@@ -1375,7 +1429,7 @@ def test_a_year_in_small_is_told_as_recorded(
 def recorded(told: Any, folder: str) -> Any:
     """What is told, but for the clock and the key of the decision, digits, and the folder."""
     if isinstance(told, dict):
-        untold = {"decision", "made", "age_days", "guarantee", "policy"}
+        untold = {"decision", "list", "made", "age_days", "guarantee", "policy"}
         return {name: recorded(one, folder) for name, one in told.items() if name not in untold}
     if isinstance(told, list):
         return [recorded(one, folder) for one in told]
@@ -1449,6 +1503,27 @@ def test_a_broken_log_passes_nothing_and_what_was_said_is_taken_back(
     )
     assert [one["kind"] for one in notice["problems"]] == []
     assert daily(2)[:2] == (0, [])
+
+
+def test_mended_logs_are_told_to_each_who_watches_whoever_stores_them(
+    on_population: Path, looked: Callable[..., Told], tmp_path: Path
+) -> None:
+    """The watch that read them told it alone, and none did of logs that `ingest` had stored."""
+    folder, theirs = tmp_path / "in", tmp_path / "theirs.json"
+    other = replace(read_decision(on_population), users=1999)
+    theirs.write_text(json.dumps(other.to_json()), encoding="utf-8")
+    mended: dict[Path, list[list[str]]] = {on_population: [], theirs: []}
+    for day in range(4):
+        good(folder, day)
+        if day == 1:
+            day_log(folder, day, range(10_000, 11_000), a=lambda _: 0, b=lambda _: 0)
+        if day >= 2:  # the first correction mends the half of it
+            values = (lambda _: 0) if day == 2 else (lambda u: u % 3)
+            log_of = day_log(tmp_path, 1, range(10_000, 11_000), a=values, b=lambda u: u % 2)
+            assert run(["ingest", str(log_of), "--quiet", "--db", str(tmp_path / "db")]) == 0
+        for path, told in mended.items():
+            told += [notice["mended"] for notice in looked(path, day)[1]]
+    assert mended[on_population] == mended[theirs] == [[], [], ["2026-01-02T00:00:00"]]
 
 
 @pytest.mark.parametrize("by", ["week", "month"])
