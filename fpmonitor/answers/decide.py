@@ -111,9 +111,9 @@ def _asked_of(
         begun = _of_levels(begun, components, decide_question)
     else:
         begun = _with_level(begun, population, registered, decide_question)
-        unions = unions_asked(population, begun, decide_question)
-        begun = replace(begun, union_with=unions)
-        begun = replace(begun, names=population.names(begun.asked))
+        begun = replace(begun, union_with=unions_asked(population, begun, decide_question))
+        if begun.union_with:
+            begun = _with_asked(begun, population)
     begun = replace(begun, scope=_scope(begun))
     sample = users.model(decide_question.sample)  # after what may be registered
     if (
@@ -123,6 +123,20 @@ def _asked_of(
     ):
         sample = replace(sample, look=None)  # exact, or decided once
     return users, replace(begun, policy=replace(begun.policy, sample=sample))
+
+
+def _with_asked(begun: Decision, population: Population) -> Decision:
+    """Return a decision that notes of sets of other decisions what it notes of candidates.
+
+    Levels for the names of the first log are of no set with another name.
+    """
+    known = begun.first_names is not None
+    return replace(
+        begun,
+        names=population.names(begun.asked),
+        coverage=population.coverage(begun.asked, begun.policy.k),
+        first_names=population.first_of(begun.asked) if known else None,
+    )
 
 
 def _scope(begun: Decision) -> Scope:

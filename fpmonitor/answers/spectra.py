@@ -172,7 +172,7 @@ def facts_of(
     eligible_users = population.for_question(question_of(decision), candidates)
     facts = Facts(
         names=population.names(decision.asked),
-        coverage=population.coverage(candidates, k),
+        coverage=population.coverage(decision.asked, k),
         masked=eligible_users.masked(candidates, k),
         lacks=population.lacks(candidates, k),
         unit=population.unit,
@@ -181,7 +181,7 @@ def facts_of(
         look=eligible_users.model(decision.policy.sample).look,
         wishes=eligible_users.sealed(decision.wished),
         # Others are not told, and cannot refute what a decision says.
-        first_names=eligible_users.first_of(candidates)
+        first_names=eligible_users.first_of(decision.asked)
         if eligible_users.audience is Audience.OWNER
         else None,
     )

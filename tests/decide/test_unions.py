@@ -168,3 +168,18 @@ def test_files_of_before_are_read_without_what_they_lack(folder: Path) -> None:
     db = ["--db", str(folder / "d.duckdb")]
     assert run(["gate", str(folder / "old.json"), "--want", "vendor", *db]) == 0
     assert run(["audit", "certificate", str(folder / "old.json"), *db]) in {0, 3}
+
+
+def test_names_that_came_after_the_first_log_have_no_level_of_its_names(tmp_path: Path) -> None:
+    """Half of delta is for sets of the names of the first log: a union with another is none."""
+    db = ["--db", str(tmp_path / "d.duckdb"), "-q"]
+    for name, api in (("first", "language"), ("second", "vendor")):
+        lines = [f"u{i},v{i % 3}" for i in range(USERS)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([f"user,{api}", *lines]) + "\n")
+        assert run(["ingest", str(tmp_path / f"{name}.csv"), *db]) == 0
+    decided(tmp_path, "other", "vendor")
+    assert decided(tmp_path, "alone", "language")["first_names"] == 1
+    both = decided(tmp_path, "both", "language", *beside(tmp_path, "other"))
+    assert both["first_names"] == 0
+    assert both["union_with"][0]["verdict"] == "allow"
+    assert run(["audit", "certificate", str(tmp_path / "both.json"), *db[:2]]) == 0
