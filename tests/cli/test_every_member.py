@@ -273,7 +273,7 @@ def test_a_wish_that_nobody_had_is_refused(
         ("levels", {"users_possible": [9]}, {1}),
         ("levels", {"engine": "queries"}, {1}),
         ("plain", NOTHING_WEIGHS, {1}),
-        ("plain", NOTHING_WEIGHS | {"scope": None, "wishes": ""}, {3}),  # as files of before
+        ("plain", NOTHING_WEIGHS | {"scope": None, "wishes": None}, {3}),  # as files of before
         ("plain", {"observed": 5_000}, {2}),
         ("plain", {"search": {"weights": {}, "must": [], "never": []}}, {2}),
         ("plain", {"must": ["vendor"], "never": ["vendor"]}, {2}),
@@ -286,7 +286,8 @@ def test_what_a_file_cannot_have_or_nobody_noted_is_not_proved(
 ) -> None:
     content = made(folder, kind)[1]
     altered = folder / "more.json"
-    altered.write_text(json.dumps(content | more))
+    changed = {name: value for name, value in (content | more).items() if value is not None}
+    altered.write_text(json.dumps(changed))
     command = commands(altered, folder, content["recommended"])
     assert run(command["audit"]) in exits
     for name, words in command.items():
