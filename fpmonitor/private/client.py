@@ -212,7 +212,6 @@ def seal_answers(
     """Answer a request, once, with one sealed message for each set, in random order.
 
     Args:
-        study, ask, tokens, rng: As for `reports_for`.
         answered: What this user answered before; the request is added.
         shuffler, recipient: Public keys to seal with; the shuffler's layer is the outer one.
 

@@ -113,7 +113,7 @@ def seal_records(
             answered.check_new(question)
             check_ask(users.study, question, answered)
             apis = sorted({api for one in question.sets for api in one})
-            table, logs = users_of(source, apis, quiet=quiet)
+            table, logs = tokens_of_users(source, apis, quiet=quiet)
             if memory is None:
                 answered.know_logs(logs, users.place.glob("answered-*.json"))
             write_bytes(path, users.sealed(table, answered, quiet=quiet))
@@ -233,7 +233,7 @@ def _check_key(key: HpkeConfig, role: Role, address: str) -> None:
         )
 
 
-def users_of(
+def tokens_of_users(
     source: Path, apis: Sequence[str], *, quiet: bool
 ) -> tuple[pl.DataFrame, frozenset[str]]:
     """Tokens of the users of a database, or of any log that `ingest` takes; digests of its logs."""
