@@ -34,9 +34,6 @@ def disclosed_from(k: int) -> int:
     smaller, whoever asks has said that so few are no secret, and every answer about groups of fewer
     than k users tells of k. The number is one for the whole process, so that no answer forgets it:
     `--hide-below`, which sets `HIDE_BELOW_VARIABLE`; 10 by default.
-
-    Raises:
-        PolicyError: The environment names no number of at least 2 users.
     """
     return min(k, _hidden_below(os.environ.get(HIDE_BELOW_VARIABLE)))
 

@@ -71,11 +71,6 @@ def decide_sets(
     Args:
         registered: What was registered before the first user was stored.
         counter: What is noted where queries counted.
-
-    Raises:
-        InputError: More candidates than `search_users` is for.
-        KeyboardInterrupt: An interrupt before the search, or before what was found among
-            `search_users` was confirmed.
     """
     users, begun = _asked_of(population, decide_question, registered)
     if begun.components:

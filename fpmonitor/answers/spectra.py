@@ -423,7 +423,6 @@ def bear_out(
     Tests are made anew, never those of the file.
 
     Args:
-        population, decision, listed: As of `facts_of`.
         with_names: Whether names of APIs that the log does not know any more count.
 
     Returns:

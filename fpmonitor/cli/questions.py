@@ -50,7 +50,7 @@ from fpmonitor.decide.files import read_any_decision
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.decide.view_weight import BASE_WEIGHT
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, some_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.export.lists import told_elsewhere
 from fpmonitor.policy import Visits
@@ -498,10 +498,9 @@ def _note_decision(decision: Decision, question: DecideQuestion, *, quiet: bool)
         _note_price(decision, quiet=quiet)
     if revealing_apis := told_elsewhere(decision):
         others = [f"{name} ({', '.join(apis)})" for name, apis in revealing_apis.items()]
-        more = f"; and {len(others) - _NOTED:,} more" if len(others) > _NOTED else ""
-        first = "; ".join(others[:_NOTED])
+        first = some_of(others, _NOTED, between="; ", last="; and")
         note(
-            f"also reveal withheld APIs (`export --by-information` withholds them): {first}{more}",
+            f"also reveal withheld APIs (`export --by-information` withholds them): {first}",
             quiet=quiet,
         )
     for option, wanted, found in (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fpmonitor.errors import some_of
 from fpmonitor.policy import PLAIN_DRAWS, UNIVERSE, disclosed_from
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.unit import VISITOR_RULE, spoken
@@ -99,8 +100,7 @@ def unobserved(sample: SampleModel) -> str:
     """Say of whom nobody counted, and what is taken of them."""
     if sample.strata is None or not sample.strata.left_out:
         return ""
-    few, more = sample.strata.left_out[:_NAMED], sample.strata.left_out[_NAMED:]
-    named = ", ".join(few) + (f" and {len(more):,} more" if more else "")
+    named = some_of(sample.strata.left_out, _NAMED)
     return (
         f"Nobody of {named} was drawn: all of these, up to "
         f"{100 * sample.strata.departure().unobserved:.3g} % of the population, count as exposed."
@@ -333,13 +333,8 @@ def _coverage(decision: Decision) -> str:
     if not lacked:
         return ""
     few = f"fewer than {disclosed_from(decision.policy.k)} users"
-    named = [
-        f"{api} ({few if share is None else f'{100 * share:.3g} %'})"
-        for api, share in lacked[:_NAMED]
-    ]
-    if len(lacked) > _NAMED:
-        named.append(f"and {len(lacked) - _NAMED:,} more")
-    return f"Not all users have a value of {', '.join(named)}."
+    named = [f"{api} ({few if share is None else f'{100 * share:.3g} %'})" for api, share in lacked]
+    return f"Not all users have a value of {some_of(named, _NAMED, last=', and')}."
 
 
 def _assumed(decision: Decision) -> str:
@@ -355,13 +350,10 @@ def _assumed(decision: Decision) -> str:
 
 def _no_evidence(decision: Decision) -> str:
     """Name the candidates of which nothing is known."""
-    lacking = sorted(decision.no_evidence)
-    if not lacking:
+    if not decision.no_evidence:
         return ""
-    named = lacking[:_NAMED]
-    if len(lacking) > _NAMED:
-        named.append(f"and {len(lacking) - _NAMED:,} more")
-    return f"There is no evidence about {', '.join(named)}: no list holds them."
+    named = some_of(sorted(decision.no_evidence), _NAMED, last=", and")
+    return f"There is no evidence about {named}: no list holds them."
 
 
 def _masked(decision: Decision) -> str:
@@ -404,9 +396,7 @@ def _parts(decision: Decision) -> str:
     sets = "single APIs" if parts.largest == 1 else f"sets of up to {parts.largest:,} APIs"
     said = f"Nobody saw a whole record of a user: all limits follow from answers on {sets}."
     if parts.randomised:
-        few, more = parts.randomised[:_NAMED], parts.randomised[_NAMED:]
-        named = ", ".join(few) + (f" and {len(more):,} more" if more else "")
-        said += f" Users randomised those on {named}."
+        said += f" Users randomised those on {some_of(parts.randomised, _NAMED)}."
     return said
 
 

@@ -16,6 +16,7 @@ from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_decision
 from fpmonitor.policy import CohortBudget, Policy
 from fpmonitor.population.memory import CohortSource
+from tests.asked import refused
 from tests.decided import allowed_as_tested
 
 if TYPE_CHECKING:
@@ -60,14 +61,6 @@ def made(database: str, output: Path, *options: str) -> dict[str, Any]:
     words = ["decide", *ASKED, "--candidates", "fonts,depth,clock", *options]
     assert run([*words, "--db", database, "-q", "-o", str(output)]) == 0
     return json.loads(output.read_text(encoding="utf-8"))
-
-
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    capsys.readouterr()
-    assert run([*words]) not in {0, 1}
-    said = capsys.readouterr().err
-    assert len(said.strip().splitlines()) == 1
-    return said
 
 
 def test_a_set_within_the_budget_is_refused_for_one_of_its_cohorts(

@@ -18,6 +18,8 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.monitor import Monitor
+from fpmonitor.serve.app import MEMBERS, service_app
+from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.keys import add_key, remove_key
 from fpmonitor.store.files import Patience
 from tests.running import HANGS, Running
@@ -406,3 +408,77 @@ def test_a_request_of_two_lengths_is_refused_and_its_connection_closed(running: 
         # A server that knows HTTP/1.0 takes the body for the next request.
         chunked = b"Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n"
         assert_refused_and_closed(running, path, b"1.0", chunked)
+
+
+# ---- Members that nothing reads
+
+
+def test_no_address_passes_over_a_member_that_it_does_not_know(running: Running) -> None:
+    """A typo that is passed over is answered as if it were not there."""
+    posts = ("/v1/observations", "/v1/reports", "/logout")
+    typos = {"/v1/exposure": "api", "/v1/gate": "wants", "/v1/observations": "keys"}
+    for path, known in MEMBERS.items():
+        method = "POST" if path in posts else "GET"
+        query = "&".join(f"{name}=A.a" for name in known)
+        answer = running.request(method, f"{path}?{query}&popluation=7", key="ann")
+        assert answer.status_code == 400, path
+        assert "unknown member 'popluation'" in answer.json()["error"]
+        if path in typos:
+            answer = running.request(method, f"{path}?{typos[path]}=A.a", key="ann")
+            assert f"nearest: {known[-1]}" in answer.json()["error"]
+
+
+def test_forms_and_records_name_the_member_that_nothing_reads(running: Running) -> None:
+    """Nor do scripts: a page may add to their address what names its version."""
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    given = f"tokne={running.keys['ann']}"
+    answer = running.request("POST", "/login", content=given, headers=form)
+    assert (answer.status_code, answer.text) == (
+        400,
+        "unknown member 'tokne'; nearest: token\n",
+    )
+    records = [{"user": "u", "api": "A.a", "value": 1}, {"user": "u", "api": "A.a", "valeu": 1}]
+    answer = running.post(records, "page")
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("unknown member of record 2 'valeu'; nearest: value")
+    assert running.get("/v1/collector.js?ver=6.1").status_code == 200
+
+
+def test_nothing_that_stands_twice_is_taken(running: Running) -> None:
+    """Whoever looks at a request on its way may take the first of two, and the service the last."""
+    page, other = running.keys["page"], running.keys["backend"]
+    record = '{"user": "u", "api": "A.a", "value": 1, "visit_id": "v"}'
+    assert running.post(record.replace("1", '{"user": {"user": 1}}'), "page").status_code == 202
+    for twice in (
+        record.replace("{", '{"user": "v", '),
+        record.replace("}", ', "us\\u0065r": "v"}'),
+        record.replace("1", '{"a": 1, "a": 2}'),
+        '{"user": "u", "user": "v", "components": {"x": {"value": 1, "duration": 1}}}',
+    ):
+        assert running.post(twice, "page").status_code == 400, twice
+    reports = {"content-type": "application/reports+json"}
+    report = '{"type": "x", "type": "y"}'
+    answer = running.request("POST", "/v1/reports", key="page", content=report, headers=reports)
+    assert answer.status_code == 400
+    path = f"/v1/observations?key={page}&key={other}"
+    assert running.post(record, "", path).json() == {"error": "member 'key' stands twice"}
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    given = f"token=x&token={running.keys['ann']}"
+    assert running.request("POST", "/login", content=given, headers=form).status_code == 400
+    head = f"POST /v1/observations HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {page}\r\n"
+    head += f"Content-Type: text/plain\r\nContent-Length: {len(record)}\r\n"
+    for more in (f"Authorization: Bearer {other}", "Content-Type: text/html"):
+        found = answers(running, f"{head}{more}\r\n\r\n{record}".encode())
+        assert found.startswith(b"HTTP/1.1 400"), more
+        assert not found.endswith(b"[open]"), more
+
+
+def test_addresses_take_what_their_description_says(running: Running) -> None:
+    described = running.get("/v1/openapi.json").json()
+    for path, operations in described["paths"].items():
+        [operation] = operations.values()
+        named = {one["$ref"].rpartition("/")[2] for one in operation.get("parameters", ())}
+        keys = {"key"} if {"key": []} in operation.get("security", ()) else set()
+        assert named | keys == set(MEMBERS[path]), path
+    routes = {route.path for route in service_app(ServeConfig(db=running.folder / "x")).routes}
+    assert not {one for one in routes - MEMBERS.keys() if not one.endswith((".js", ".css"))}
