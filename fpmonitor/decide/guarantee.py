@@ -149,6 +149,9 @@ def _promised(decision: Decision) -> str:
 
 def _fixed(decision: Decision) -> str:
     """Say what must have been fixed before the users were seen."""
+    cohorts = decision.policy.cohorts
+    if cohorts is not None and cohorts.menu:
+        return "this question, up to what is chosen of the menu, and its view of the users"
     if not decision.components:
         return "this question and its view of the users"
     designed = ", how others are designed" if decision.design else ""
@@ -180,7 +183,7 @@ def _choice(decision: Decision) -> str:
         *["shares"] * (sample.strata is not None),
         *["clusters"] * (sample.cluster is not None),
         *["the share of those who are no users"] * (sample.fake_share > 0),
-        *["the cohorts with their budget and least share"] * (decision.policy.cohorts is not None),
+        *_cohorts_fixed(decision.policy.cohorts),
         *["the budget of links with its days"] * (decision.policy.links is not None),
         *["the names of APIs in the first log"] * bool(decision.first_names),
         # above so many the levels follow from the number that is recorded
@@ -190,6 +193,14 @@ def _choice(decision: Decision) -> str:
         f"whichever {chosen} chosen after looking and {looks} {fixed}{', '.join(numbers)} and "
         f"{last} were fixed before the data were seen and that"
     )
+
+
+def _cohorts_fixed(cohorts: CohortBudget | None) -> list[str]:
+    """Say what must have been fixed of cohorts where APIs are chosen after looking."""
+    if cohorts is None:
+        return []
+    what = "the menu of what defines cohorts" if cohorts.menu else "the cohorts"
+    return [f"{what} with their budget and least share"]
 
 
 def in_cohorts(cohorts: CohortBudget) -> str:
@@ -206,8 +217,10 @@ def _cohorts(decision: Decision) -> str:
     cohorts = decision.policy.cohorts
     if cohorts is None:
         return ""
+    menu = f", chosen of a menu of {len(cohorts.menu):,}" if cohorts.menu else ""
     return (
-        f"Cohorts are defined by {' and '.join(cohorts.given)}, which sites see with every set. "
+        f"Cohorts are defined by {' and '.join(cohorts.given)}{menu}, which sites see with every "
+        "set. "
         f"Nothing is promised to {'fewer users' if cohorts.worst_share else 'smaller cohorts'}."
     )
 
@@ -240,10 +253,10 @@ def _links(decision: Decision) -> str:
 
 _READS = {
     "visit": "A site reads one visit of each user, and knows no other of them.",
-    "path": "A site knows its users again, and reads all their visits of these days in order.",
+    "path": "A site knows its users again, and reads all their visits of these {}days in order.",
     "both": (
         "It holds for a site that reads one visit of each user. It holds for a site, too, that "
-        "knows its users again, and reads all their visits of these days in order."
+        "knows its users again, and reads all their visits of these {}days in order."
     ),
 }
 _BEYOND = (
@@ -257,7 +270,9 @@ def _visits(decision: Decision) -> str:
     visits = decision.policy.visits
     if visits == "last":
         return ""
-    return _READS[visits] if visits == "visit" else f"{_READS[visits]} {_BEYOND}"
+    days = None if decision.scope is None else decision.scope.window_days
+    reads = _READS[visits].format("" if days is None else f"{days:,} ")
+    return reads if visits == "visit" else f"{reads} {_BEYOND}"
 
 
 def _beyond_last(decision: Decision) -> str:
@@ -276,6 +291,23 @@ def by_visits(found: ByVisits) -> str:
     return (
         f"A site that knows its users again finds {100 * found.path:.3g} % of those observed in "
         f"such groups, by all their visits; by one visit it is {100 * found.visit:.3g} %"
+    )
+
+
+_UNIONS = {
+    "allow": "both together keep this promise, too.",
+    "block": "both together are above the budget.",
+    "undecided": "nothing is promised of both together.",
+    "unknown": "both together were not tested, and nothing is promised of them.",
+}
+
+
+def _unions(decision: Decision) -> str:
+    """Say what was found of all that a site reads with the set of another decision."""
+    return " ".join(
+        f"A site may also have the set of the decision {each.digest[:12]} (SHA-256 of its file), "
+        f"{', '.join(each.apis)}, beside the recommended one: {_UNIONS[each.verdict]}"
+        for each in decision.union_with
     )
 
 
@@ -391,7 +423,8 @@ def _asked_before(decision: Decision) -> str:
 
 
 _CLAUSES = (
-    *(_promise, _cohorts, _links, _visits, _beyond_last, _asked_before, _visitors, _confirmed),
+    *(_promise, _cohorts, _links, _visits, _beyond_last, _unions, _asked_before, _visitors),
+    _confirmed,
     *(_parts, _unobserved, _blocked, _absent, _assumed, _no_evidence, _coverage, _masked),
 )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from starlette.responses import RedirectResponse, Response
 
@@ -106,11 +106,11 @@ class Door:
         try:
             with self._room.one() as room:
                 body = await read_body(request, _FORM_BYTES, _FORM_TYPES, room)
-            fields = parse_qs(body.decode("utf-8", errors="replace"))
-            check_members(fields, ("token",))
+            fields = parse_qsl(body.decode("utf-8", errors="replace"))
+            check_members((name for name, _ in fields), ("token",))
         except RefusedRequestError as error:
             return text_refusal(*refusal_of(error))
-        key = self._readers.reader_of(fields.get("token", [""])[0])
+        key = self._readers.reader_of(dict(fields).get("token", ""))
         if key is None:
             return service_page("login.html", status=401, wrong=True)
         answer = RedirectResponse("/", status_code=303, headers=PAGE_HEADERS)

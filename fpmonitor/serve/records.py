@@ -59,6 +59,7 @@ _PLAIN = re.compile(r'"[ !#-\[\]-~]{0,200}"|-?[0-9.eE+-]{1,100}|true|false|null'
 _ONE = msgspec.json.Decoder(msgspec.Raw)
 _MANY = msgspec.json.Decoder(list[msgspec.Raw])
 _OBSERVATION = msgspec.json.Decoder(_Observation)
+_MEMBER = re.compile(rb'"(user|api|status|value|visit_id|session_id)"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,9 @@ def _record(record: bytes, source: str) -> Observation | FingerprintResult:
         found = _OBSERVATION.decode(record)
     except msgspec.ValidationError:
         return _result(strict_json(record.decode()), source)
+    named = _MEMBER.findall(record)
+    if len({*named}) < len(named) or b"\\u" in record:  # msgspec takes the last of two
+        strict_json(record.decode())
     value = None if found.value is msgspec.UNSET else _canonical(bytes(found.value).decode())
     status = found.status or ("undefined" if value is None else "value")
     return Observation(found.user, found.api, status, value, found.visit_id, found.session_id)

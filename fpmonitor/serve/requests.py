@@ -23,6 +23,7 @@ MAX_UNDER_WAY = 1000
 MAX_UNDER_WAY_BYTES = 64_000_000
 BODY_SECONDS = 60.0
 BUSY_SECONDS = 5
+_LISTS = frozenset({"api", "apis", "have", "want"})  # members that may stand several times
 _NAME_LENGTH = 100  # of what is told back; to look for names near a megabyte takes a second
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
@@ -188,8 +189,12 @@ def refused(status: int, reason: str, headers: dict[str, str] | None = None) -> 
 
 
 def check_members(given: Iterable[str], known: Collection[str], kind: str = "member") -> None:
-    """Raise RefusedRequestError where a request names what nothing reads, as a typo does."""
+    """Raise RefusedRequestError for what nothing reads, as a typo, or what is said twice."""
+    seen = set()
     for name in given:
+        if name in seen and name not in _LISTS:
+            raise RefusedRequestError(400, f"{kind} {name!r} stands twice")
+        seen.add(name)
         if name not in known:
             reason = str(UnknownNameError(kind, name[:_NAME_LENGTH], known))
             raise RefusedRequestError(400, reason if known else f"{reason}; none is taken here")
@@ -209,7 +214,8 @@ class KnownMembers:
         """Pass a request on, or refuse it."""
         if scope["type"] == "http" and scope["query_string"] and scope["path"] in self._members:
             try:
-                check_members(QueryParams(scope["query_string"]), self._members[scope["path"]])
+                given = QueryParams(scope["query_string"]).multi_items()
+                check_members((name for name, _ in given), self._members[scope["path"]])
             except RefusedRequestError as error:
                 await refused(*refusal_of(error))(scope, receive, send)
                 return
