@@ -90,12 +90,7 @@ class AccesslogCollector:
         return True
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
-        """How to read the log.
-
-        Raises:
-            InputError: No request has a header that tells the browser, or nobody said who a row is,
-                or `log_format` of the column map is none.
-        """
+        """How to read the log."""
         requests = self._read(log, column_map)
         self._lines = requests.lines
         self.unit = self.unit_of(log, column_map)

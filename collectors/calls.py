@@ -13,7 +13,8 @@ from fpmonitor.collectors.readers import reader_of
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
 from fpmonitor.logs.contract import Call
-from fpmonitor.vocabulary import api_of_instrumented, folded, meaning
+from fpmonitor.vocabulary import api_of_instrumented, meaning
+from fpmonitor.vocabulary.headers import folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

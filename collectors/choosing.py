@@ -43,11 +43,7 @@ class Recognised(NamedTuple):
 
 
 def recognised(log: LogFile, column_map: ColumnMap, collector: str | None = None) -> Recognised:
-    """Recognise a log, once for all that is done with it.
-
-    Raises:
-        InputError: As of `one_record_a_line` and `choose_collector`.
-    """
+    """Recognise a log, once for all that is done with it."""
     lined = one_record_a_line(log, named_as_in(log, column_map))
     column_map = named_as_in(lined, column_map)  # names may be within what became records
     return Recognised(lined, choose_collector(lined, column_map, collector), column_map)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 
-from fpmonitor.collectors.tables import SAMPLE_ROWS, Column, LogTable, too_many_apis
+from fpmonitor.collectors.tables import SAMPLE_ROWS, Column, LogTable, Reader, too_many_apis
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.logs.contract import MAX_APIS, MAX_REFUSED, NOT_UTF_8, RECODE, Refused, Reject
@@ -31,23 +31,6 @@ _REASONS = {
 }
 
 
-def head_columns(log: LogFile) -> list[Column]:
-    """Columns of the header."""
-    return [Column(name) for name in dict.fromkeys(header(log))]
-
-
-def sample(log: LogFile) -> dict[str, list[str]]:
-    """Fields that are not empty in the first records."""
-    names, rows = header(log), islice(_records_of_head(log), SAMPLE_ROWS)
-    cells: dict[str, list[str]] = {name: [] for name in names}
-    for row in rows:
-        # A record that does not fit is rejected: its fields tell nothing of the columns.
-        for name, cell in zip(names, row, strict=True) if len(row) == len(names) else ():
-            if cell:
-                cells[name].append(cell)
-    return cells
-
-
 def _records_of_head(log: LogFile) -> Iterator[list[str]]:
     text = log.head.decode("utf-8-sig", "replace")
     whole = text[: text.rfind("\n") + 1] or text
@@ -55,34 +38,6 @@ def _records_of_head(log: LogFile) -> Iterator[list[str]]:
     next(rows)
     with suppress(csv.Error):
         yield from rows
-
-
-def survey(
-    log: LogFile,
-    whole: Collection[str] | None = None,  # noqa: ARG001 -- all readers take the same
-) -> list[Column]:
-    """Columns of the header; an empty field is absent, a quoted empty field the empty string."""
-    return head_columns(log)
-
-
-def read_table(
-    logs: Sequence[LogFile],
-    texts: Sequence[Column],  # noqa: ARG001 -- all readers take the same
-    values: Sequence[Column],  # noqa: ARG001
-    *,
-    with_nulls: bool = False,  # noqa: ARG001
-) -> LogTable:
-    """Read the fields; records that do not fit the header go to DuckDB's reject table."""
-    [log] = logs
-    names = header(log)
-    cells = {Column(name): f"c{i}" for i, name in enumerate(names)}
-    _check_refusals(log, len(names))
-    return LogTable(
-        _read(log, len(names), "store_rejects = true, rejects_limit = 0"),
-        cells,
-        cells,
-        whole=f"[{', '.join(cells.values())}]::VARCHAR",
-    )
 
 
 def _read(log: LogFile, width: int, on_error: str) -> str:
@@ -97,11 +52,7 @@ def _read(log: LogFile, width: int, on_error: str) -> str:
 
 
 def _check_refusals(log: LogFile, width: int) -> None:
-    """Check that not too many records are broken: DuckDB takes 1 kB of memory to say of each why.
-
-    Raises:
-        InputError: They are.
-    """
+    """Check that not too many are broken: DuckDB takes 1 kB of memory to say of each record why."""
     lines = _count_lines(log)
     if lines <= _HARMLESS_LINES:
         return
@@ -147,21 +98,6 @@ def decoded(log: LogFile) -> Iterator[io.TextIOWrapper]:
     csv.field_size_limit(_READ_BYTES)
     with log.open() as file:
         yield io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
-
-
-def locate(log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]) -> list[Reject]:
-    """Find the lines on which the records begin.
-
-    Raises:
-        InputError: Too many records are broken.
-    """
-    _refuse_if_too_many(log, len(refused))
-    lines = _lines_at(log, [record.offset for record in refused])
-    found = [
-        Reject(line, _reason(record), excerpt(record.text))
-        for line, record in zip(lines, refused, strict=True)
-    ]
-    return found + _find_rows(log, rows, set(lines))
 
 
 def _reason(record: Refused) -> str:
@@ -244,3 +180,54 @@ def delimiter_of(log: LogFile) -> str:
     """Find what stands between the fields, by the header."""
     first = log.head.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
     return max(_DELIMITERS, key=first.count)
+
+
+class CsvReader(Reader):
+    """Reads CSV; an empty field is absent, a quoted empty field the empty string."""
+
+    def head_columns(self, log: LogFile) -> list[Column]:
+        """Columns of the header."""
+        return [Column(name) for name in dict.fromkeys(header(log))]
+
+    def sample(self, log: LogFile) -> dict[str, list[str]]:
+        """Fields that are not empty in the first records."""
+        names, rows = header(log), islice(_records_of_head(log), SAMPLE_ROWS)
+        cells: dict[str, list[str]] = {name: [] for name in names}
+        for row in rows:
+            # A record that does not fit is rejected: its fields tell nothing of the columns.
+            for name, cell in zip(names, row, strict=True) if len(row) == len(names) else ():
+                if cell:
+                    cells[name].append(cell)
+        return cells
+
+    def read_table(
+        self,
+        logs: Sequence[LogFile],
+        texts: Sequence[Column],  # noqa: ARG002 -- all readers take the same
+        values: Sequence[Column],  # noqa: ARG002
+        *,
+        with_nulls: bool = False,  # noqa: ARG002
+    ) -> LogTable:
+        """Read the fields; records that do not fit the header go to DuckDB's reject table."""
+        [log] = logs
+        names = header(log)
+        cells = {Column(name): f"c{i}" for i, name in enumerate(names)}
+        _check_refusals(log, len(names))
+        return LogTable(
+            _read(log, len(names), "store_rejects = true, rejects_limit = 0"),
+            cells,
+            cells,
+            whole=f"[{', '.join(cells.values())}]::VARCHAR",
+        )
+
+    def locate(
+        self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
+    ) -> list[Reject]:
+        """Find the lines on which the records begin."""
+        _refuse_if_too_many(log, len(refused))
+        lines = _lines_at(log, [record.offset for record in refused])
+        found = [
+            Reject(line, _reason(record), excerpt(record.text))
+            for line, record in zip(lines, refused, strict=True)
+        ]
+        return found + _find_rows(log, rows, set(lines))

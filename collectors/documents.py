@@ -83,9 +83,6 @@ def unfolded(document: Mapping[str, Any], user: str, label: str) -> Unfolded | N
         document: What a file of one JSON object holds.
         user: Name of the member for the user; `row` for none.
         label: What the log is reported by.
-
-    Raises:
-        InputError: Several of its members could hold the records.
     """
     return _unfolded(document, user, label, ())
 

@@ -18,6 +18,7 @@ from fpmonitor.collectors.tables import (
     SAMPLE_ROWS,
     Column,
     LogTable,
+    Reader,
 )
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import excerpt
@@ -36,21 +37,6 @@ _LEVELS = MAX_DEPTH + 2  # of a record that are looked at; what is deeper stays 
 _KEPT_BYTES = 1 << 19  # of a head; a first line may be 16 MB, whose objects take far more
 _SNIFFED = 4096  # records in which members are looked for; a later one leads to the survey
 _Shape: TypeAlias = "tuple[str | tuple[str, _Shape], ...]"
-
-
-def head_columns(log: LogFile) -> list[Column]:
-    """Members of the first records."""
-    return list(_columns_of(log.head))
-
-
-def sample(log: LogFile) -> dict[str, list[str]]:
-    """Members of the first records that are text or numbers."""
-    cells: dict[str, list[str]] = {}
-    for record in islice(records_of(log.head), SAMPLE_ROWS):
-        for name, value in record.items():
-            if isinstance(value, str | int | float) and value != "":
-                cells.setdefault(name, []).append(str(value))
-    return cells
 
 
 @lru_cache(maxsize=1)  # every collector asks the same of a log
@@ -84,25 +70,6 @@ def _nested_columns(column: Column, value: object) -> Iterator[Column]:
             yield from _nested_columns(column.within(name), inner)
 
 
-def survey(log: LogFile, whole: Collection[str] | None = None) -> list[Column]:
-    """Members of all records; the log is read through, since any line may bring another.
-
-    A member that is an object wherever it is not null is nested, unless it is too deep, or has so
-    many members that their names are data.
-    """
-    with in_memory() as connection:
-        columns: list[Column] = []
-        has_objects = whole is not None and _has_objects(log.head)
-        if not has_objects:
-            columns, has_objects = _members(connection, log, nested=False)
-            if Column(ATTRIBUTES) in columns:
-                columns += _members(connection, log, nested=True)[0]
-        if not has_objects or whole is None:
-            return columns
-        tree = _structure(connection, log)
-    return _unfolded(columns or _columns_in(tree), tree, whole)
-
-
 def plain_columns(log: LogFile) -> list[Column] | None:
     """Members of the first records, where those tell all that a strict reading needs to know.
 
@@ -120,7 +87,7 @@ def plain_columns(log: LogFile) -> list[Column] | None:
     names = sorted(name for name, *_ in found)
     is_plain = all(kind == "JSON" for _, kind, *_ in found) and ATTRIBUTES not in names
     is_plain = is_plain and len({name.casefold() for name in names}) == len(names)
-    known = {column.name for column in head_columns(log)}
+    known = {column.name for column in _columns_of(log.head)}
     return [Column(name) for name in names] if is_plain and known.issubset(names) else None
 
 
@@ -280,33 +247,6 @@ def _members(
     return columns, any(has_objects for _, has_objects in shapes)
 
 
-def read_table(
-    logs: Sequence[LogFile],
-    texts: Sequence[Column],
-    values: Sequence[Column],
-    *,
-    with_nulls: bool = False,
-) -> LogTable:
-    """Pick the members out of the text of each record: takes any name, tells null from absent.
-
-    A line that is no JSON object has none of them.
-    """
-    columns = [*texts, *values]
-    pointers = ", ".join(quote_text(pointer(column.steps)) for column in columns)
-    relation = (
-        f"(SELECT json_extract(json, [{pointers}]) AS cells, json "  # noqa: S608 -- quoted
-        f"FROM {_read('read_json_objects', logs)})"
-    )
-    cells = {column: f"cells[{i}]" for i, column in enumerate(columns, start=1)}
-    text = "{}::VARCHAR" if with_nulls else "NULLIF({}::VARCHAR, 'null')"
-    return LogTable(
-        relation,
-        text={column: _as_text(cells[column]) for column in texts},
-        value={column: text.format(cells[column]) for column in values},
-        whole="json::VARCHAR",
-    )
-
-
 def _read(function: str, logs: Sequence[LogFile], *options: str, ignore_errors: bool = True) -> str:
     settings = [
         f"[{', '.join(quote_path(log.path) for log in logs)}]",
@@ -323,29 +263,6 @@ def pointer(steps: Iterable[str]) -> str:
     """Return the JSON pointer (RFC 6901) of a column: any name can stand in it."""
     escaped = (step.replace("~", "~0").replace("/", "~1") for step in steps)
     return "".join(f"/{step}" for step in escaped)
-
-
-def locate(
-    log: LogFile,
-    rows: Mapping[int, str],
-    refused: Sequence[Refused],  # noqa: ARG001 -- all readers take the same
-) -> list[Reject]:
-    """Find the lines; one that is no JSON object at all gets that as its reason."""
-    found: list[tuple[int, bytes, str]] = []
-    for row, (number, line) in enumerate(_lines(log)):
-        if row in rows:
-            found.append((number, line, rows[row]))
-        if len(found) == len(rows):
-            break
-    with in_memory() as connection:
-        return [
-            Reject(
-                number,
-                _flaw(connection, line, log.form) or reason,
-                excerpt(line.decode("utf-8", "replace")),
-            )
-            for number, line, reason in found
-        ]
 
 
 def _flaw(connection: duckdb.DuckDBPyConnection, line: bytes, form: str) -> str | None:
@@ -390,3 +307,88 @@ def _records_in(head: bytes) -> Iterator[dict[str, object]]:
             continue  # broken lines are rejected one by one when the whole log is read
         if isinstance(record, dict):
             yield record
+
+
+class JsonReader(Reader):
+    """Reads JSON lines, members of `attributes` included."""
+
+    def head_columns(self, log: LogFile) -> list[Column]:
+        """Members of the first records."""
+        return list(_columns_of(log.head))
+
+    def sample(self, log: LogFile) -> dict[str, list[str]]:
+        """Members of the first records that are text or numbers."""
+        cells: dict[str, list[str]] = {}
+        for record in islice(records_of(log.head), SAMPLE_ROWS):
+            for name, value in record.items():
+                if isinstance(value, str | int | float) and value != "":
+                    cells.setdefault(name, []).append(str(value))
+        return cells
+
+    def survey(self, log: LogFile, whole: Collection[str] | None = None) -> list[Column]:
+        """Members of all records; the log is read through, since any line may bring another.
+
+        A member that is an object wherever it is not null is nested, unless it is too deep, or
+        has so many members that their names are data.
+        """
+        with in_memory() as connection:
+            columns: list[Column] = []
+            has_objects = whole is not None and _has_objects(log.head)
+            if not has_objects:
+                columns, has_objects = _members(connection, log, nested=False)
+                if Column(ATTRIBUTES) in columns:
+                    columns += _members(connection, log, nested=True)[0]
+            if not has_objects or whole is None:
+                return columns
+            tree = _structure(connection, log)
+        return _unfolded(columns or _columns_in(tree), tree, whole)
+
+    def read_table(
+        self,
+        logs: Sequence[LogFile],
+        texts: Sequence[Column],
+        values: Sequence[Column],
+        *,
+        with_nulls: bool = False,
+    ) -> LogTable:
+        """Pick the members out of the text of each record: takes any name, tells null from absent.
+
+        A line that is no JSON object has none of them.
+        """
+        columns = [*texts, *values]
+        pointers = ", ".join(quote_text(pointer(column.steps)) for column in columns)
+        relation = (
+            f"(SELECT json_extract(json, [{pointers}]) AS cells, json "  # noqa: S608 -- quoted
+            f"FROM {_read('read_json_objects', logs)})"
+        )
+        cells = {column: f"cells[{i}]" for i, column in enumerate(columns, start=1)}
+        text = "{}::VARCHAR" if with_nulls else "NULLIF({}::VARCHAR, 'null')"
+        return LogTable(
+            relation,
+            text={column: _as_text(cells[column]) for column in texts},
+            value={column: text.format(cells[column]) for column in values},
+            whole="json::VARCHAR",
+        )
+
+    def locate(
+        self,
+        log: LogFile,
+        rows: Mapping[int, str],
+        refused: Sequence[Refused],  # noqa: ARG002 -- all readers take the same
+    ) -> list[Reject]:
+        """Find the lines; one that is no JSON object at all gets that as its reason."""
+        found: list[tuple[int, bytes, str]] = []
+        for row, (number, line) in enumerate(_lines(log)):
+            if row in rows:
+                found.append((number, line, rows[row]))
+            if len(found) == len(rows):
+                break
+        with in_memory() as connection:
+            return [
+                Reject(
+                    number,
+                    _flaw(connection, line, log.form) or reason,
+                    excerpt(line.decode("utf-8", "replace")),
+                )
+                for number, line, reason in found
+            ]

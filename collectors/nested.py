@@ -23,7 +23,6 @@ class LibraryResult:
     """What a library returned.
 
     Attributes:
-        values: As of a visit.
         source: The library and its version.
         own: Members of the result (places in a list) that are the library's, taken or not.
         not_taken: Of those, what is left out, by name within the result, and why.
@@ -148,9 +147,6 @@ def read_record(record: object, reading: Reading, known: LibraryResult | None = 
         reading: How it is read.
         known: What the record says as a result, without its own members, where that is known
             already.
-
-    Raises:
-        RecordError: It holds a value that cannot be kept.
     """
     contents = Told()
     search = _Search(lambda content: reading.library_of(content) is not None)

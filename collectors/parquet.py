@@ -12,81 +12,19 @@ from fpmonitor.collectors.tables import (
     SAMPLE_ROWS,
     Column,
     LogTable,
+    Reader,
 )
 from fpmonitor.duckdb_connection import in_memory
-from fpmonitor.logs.contract import ROW, Reject
+from fpmonitor.logs.contract import ROW
 from fpmonitor.sql import quote_path, quote_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from fpmonitor.logs.contract import Refused
     from fpmonitor.logs.log_file import LogFile
 
 _MOST_READ_ALONE = 256  # columns: every statement names all of them to DuckDB
 _ROW_NUMBER = "file_row_number"
-
-
-def head_columns(log: LogFile) -> list[Column]:
-    """Columns of the schema."""
-    return list(_cells(log))
-
-
-def sample(log: LogFile) -> dict[str, list[str]]:
-    """Texts of the first rows."""
-    table = read_table([log], (), ())
-    columns = {column.name: cell for column, cell in table.text.items() if not column.path}
-    cells = ", ".join(columns.values())
-    with in_memory() as connection:
-        rows = connection.execute(
-            f"SELECT {cells} FROM {table.relation} LIMIT {SAMPLE_ROWS}"  # noqa: S608 -- quoted
-        ).fetchall()
-    return {
-        name: [text for text in texts if text]
-        for name, texts in zip(columns, zip(*rows, strict=True), strict=False)
-    }
-
-
-def survey(log: LogFile, whole: Collection[str] | None = None) -> list[Column]:
-    """Columns of the schema; a null is absent."""
-    columns = [Column(name) for name, _ in log.parquet_columns]
-    if whole is None:
-        return columns
-    whole_names = {column.name for column in columns} & set(whole)
-    leaves = _cells(log, with_structs=False)
-    return [column for column in columns if column.name in whole_names] + [
-        column for column in leaves if column.steps[0] not in whole_names
-    ]
-
-
-def read_table(
-    logs: Sequence[LogFile],
-    texts: Sequence[Column],  # noqa: ARG001 -- all readers take the same
-    values: Sequence[Column],  # noqa: ARG001
-    *,
-    with_nulls: bool = False,  # noqa: ARG001
-) -> LogTable:
-    """Read the columns, under names of ours as theirs may differ in case alone."""
-    [log] = logs
-    schema = log.parquet_columns
-    names = [f"c{i}" for i in range(len(schema))]
-    cells = _cells(log)
-    read = f"read_parquet({quote_path(log.path)}"
-    # DuckDB numbers the rows in a column of this name, and refuses where the file has one itself.
-    numbered = len(schema) <= _MOST_READ_ALONE and all(
-        name.casefold() != _ROW_NUMBER for name, _ in schema
-    )
-    if numbered:
-        names.append(ROW)
-        read += f", {_ROW_NUMBER} = true"
-    whole = ", ".join(value_sql(f"c{i}", kind) for i, (_, kind) in enumerate(schema))
-    return LogTable(
-        f"{read}) AS records({', '.join(names)})",
-        cells,
-        cells,
-        by_column=numbered,
-        whole=f"[{whole}]::VARCHAR",
-    )
 
 
 def _cells(log: LogFile, *, with_structs: bool = True) -> dict[Column, str]:
@@ -114,15 +52,6 @@ def _leaves(
         )
 
 
-def locate(
-    log: LogFile,  # noqa: ARG001 -- all readers take the same
-    rows: Mapping[int, str],
-    refused: Sequence[Refused],  # noqa: ARG001
-) -> list[Reject]:
-    """Rows from 1; a Parquet file has no lines to show."""
-    return [Reject(row + 1, reason, "") for row, reason in rows.items()]
-
-
 def value_sql(column: str, kind: str) -> str:
     """Return the text of a value, by the name that DuckDB has for its type; null for no number."""
     if kind in {"FLOAT", "DOUBLE"}:
@@ -136,3 +65,66 @@ def value_sql(column: str, kind: str) -> str:
     if kind.endswith("]") or kind.startswith(("STRUCT", "MAP")):
         return f"to_json({column})::VARCHAR"
     return f"{column}::VARCHAR"
+
+
+class ParquetReader(Reader):
+    """Reads Parquet, which has no lines to show; a null is absent."""
+
+    def head_columns(self, log: LogFile) -> list[Column]:
+        """Columns of the schema."""
+        return list(_cells(log))
+
+    def sample(self, log: LogFile) -> dict[str, list[str]]:
+        """Texts of the first rows."""
+        table = self.read_table([log], (), ())
+        columns = {column.name: cell for column, cell in table.text.items() if not column.path}
+        cells = ", ".join(columns.values())
+        with in_memory() as connection:
+            rows = connection.execute(
+                f"SELECT {cells} FROM {table.relation} LIMIT {SAMPLE_ROWS}"  # noqa: S608 -- quoted
+            ).fetchall()
+        return {
+            name: [text for text in texts if text]
+            for name, texts in zip(columns, zip(*rows, strict=True), strict=False)
+        }
+
+    def survey(self, log: LogFile, whole: Collection[str] | None = None) -> list[Column]:
+        """Columns of the schema; a null is absent."""
+        columns = [Column(name) for name, _ in log.parquet_columns]
+        if whole is None:
+            return columns
+        whole_names = {column.name for column in columns} & set(whole)
+        leaves = _cells(log, with_structs=False)
+        return [column for column in columns if column.name in whole_names] + [
+            column for column in leaves if column.steps[0] not in whole_names
+        ]
+
+    def read_table(
+        self,
+        logs: Sequence[LogFile],
+        texts: Sequence[Column],  # noqa: ARG002 -- all readers take the same
+        values: Sequence[Column],  # noqa: ARG002
+        *,
+        with_nulls: bool = False,  # noqa: ARG002
+    ) -> LogTable:
+        """Read the columns, under names of ours as theirs may differ in case alone."""
+        [log] = logs
+        schema = log.parquet_columns
+        names = [f"c{i}" for i in range(len(schema))]
+        cells = _cells(log)
+        read = f"read_parquet({quote_path(log.path)}"
+        # DuckDB numbers the rows in a column of this name, and refuses where the file has one.
+        numbered = len(schema) <= _MOST_READ_ALONE and all(
+            name.casefold() != _ROW_NUMBER for name, _ in schema
+        )
+        if numbered:
+            names.append(ROW)
+            read += f", {_ROW_NUMBER} = true"
+        whole = ", ".join(value_sql(f"c{i}", kind) for i, (_, kind) in enumerate(schema))
+        return LogTable(
+            f"{read}) AS records({', '.join(names)})",
+            cells,
+            cells,
+            by_column=numbered,
+            whole=f"[{whole}]::VARCHAR",
+        )

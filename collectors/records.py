@@ -124,11 +124,7 @@ class Visit:
 
 
 def value_text(value: object) -> str:
-    """Return a value as JSON text; large ones by digest and length, as the store keeps them.
-
-    Raises:
-        RecordError: It holds half of a character (a lone surrogate).
-    """
+    """Return a value as JSON text; large ones by digest and length, as the store keeps them."""
     if isinstance(value, str):
         return _digest_of(value) or _quoted(value)
     if isinstance(value, dict | list):
@@ -223,11 +219,7 @@ def _parsed(raw: bytes) -> tuple[Any, str | None]:
 
 
 def record_json(raw: bytes) -> Any:
-    """Parse JSON as `safe_files.strict_json` does.
-
-    Raises:
-        ValueError: It is not JSON, or not UTF-8.
-    """
+    """Parse JSON as `safe_files.strict_json` does."""
     return safe_files.strict_json(raw.decode())
 
 
@@ -388,12 +380,7 @@ class RecordCollector(ABC):
         return any(self.recognises_record(record) for record in self.first(log))
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
-        """How to read the log: rows are written to temporary files here, and selected by the store.
-
-        Raises:
-            InputError: No record says anything of an API; or records are requests, and nobody said
-                who a row is.
-        """
+        """How to read the log: its rows are written to temporary files, for the store to select."""
         self.unit = self.unit_of(log, column_map)
         table = RowTable()
         absent = column_map.absent

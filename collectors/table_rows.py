@@ -52,11 +52,7 @@ def _first_rows(log: LogFile, _changed: int) -> tuple[Any, ...]:
 
 
 def rows_of(log: LogFile) -> Iterator[Record]:
-    """Read a table row by row; a cell that is empty, or null, is absent.
-
-    Raises:
-        InputError: The table cannot be read.
-    """
+    """Read a table row by row; a cell that is empty, or null, is absent."""
     return _parquet_rows(log) if log.head[:4] == b"PAR1" else _csv_rows(log)
 
 

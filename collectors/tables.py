@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
 from fpmonitor.logs.contract import MAX_APIS, Refused, Reject
@@ -98,20 +98,27 @@ def too_many_apis(log: LogFile) -> InputError:
     )
 
 
-class Reader(Protocol):
-    """What a module that reads one file format holds."""
+class Reader:
+    """What reads one file format."""
 
     def head_columns(self, log: LogFile) -> list[Column]:
         """Columns that the beginning of the log shows, nested ones whole and by their leaves."""
+        raise NotImplementedError
 
     def sample(self, log: LogFile) -> dict[str, list[str]]:
         """Texts of the columns that are not nested in some of the first records."""
+        raise NotImplementedError
 
-    def survey(self, log: LogFile, whole: Collection[str] | None = None) -> list[Column]:
+    def survey(
+        self,
+        log: LogFile,
+        whole: Collection[str] | None = None,  # noqa: ARG002 -- what has no nested columns
+    ) -> list[Column]:
         """Columns of the whole log; nested ones by their leaves, but for those in `whole`.
 
         Without `whole` all columns stay whole.
         """
+        return self.head_columns(log)
 
     def read_table(
         self,
@@ -127,8 +134,13 @@ class Reader(Protocol):
             logs: A log; of JSON lines also several, which are packed alike, as if they were one.
             with_nulls: Whether a JSON null is the value `null`, rather than absent.
         """
+        raise NotImplementedError
 
     def locate(
-        self, log: LogFile, rows: Mapping[int, str], refused: Sequence[Refused]
+        self,
+        log: LogFile,  # noqa: ARG002 -- what has no lines to show
+        rows: Mapping[int, str],
+        refused: Sequence[Refused],  # noqa: ARG002
     ) -> list[Reject]:
-        """Find the records that could not be stored; arguments as of a collector's `locate`."""
+        """Find the records that could not be stored, by rows from 1; see `Collector.locate`."""
+        return [Reject(row + 1, reason, "") for row, reason in rows.items()]

@@ -83,9 +83,6 @@ def forms_of(log: LogFile, given: str = "") -> tuple[LineForm, ...]:
     Args:
         log: A log that may be text.
         given: A `log_format` or `LogFormat`; empty to recognise the form.
-
-    Raises:
-        InputError: `given` is neither.
     """
     head = log.head
     if head[:4] == b"PAR1" or b"\0" in head[:4096] or head.lstrip()[:1] in {b"{", b""}:

@@ -43,12 +43,7 @@ _NO_OBJECT = b"no JSON object\n"
 
 
 def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
-    """Return the log, or a copy in which each record is a line, and texts of JSON are objects.
-
-    Raises:
-        InputError: It is one JSON object that is too large, or of which several members hold
-            records.
-    """
+    """Return the log, or a copy in which each record is a line, and texts of JSON are objects."""
     if is_logfmt(log, column_map):
         log = _copy(log, as_json(log), form="logfmt")
     start = log.head.lstrip()[:1]

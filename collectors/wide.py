@@ -79,12 +79,7 @@ class WideCollector:
         )
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
-        """How to read the log.
-
-        Raises:
-            InputError: Two columns have one name, or there is no API, or nothing that tells
-                visitors.
-        """
+        """How to read the log."""
         log = log.shortened
         if column_map.visitor:
             self.unit = "visitor"

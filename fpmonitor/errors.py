@@ -144,6 +144,12 @@ def excerpt(text: str) -> str:
     return line if len(line) <= 80 else line[:79] + "…"
 
 
+def some_of(names: Sequence[str], most: int, *, between: str = ", ", last: str = " and") -> str:
+    """Name the first few, and say how many more there are."""
+    more = len(names) - most
+    return between.join(names[:most]) + (f"{last} {more:,} more" if more > 0 else "")
+
+
 def describe_names(names: Sequence[Any]) -> str:
     """List names for a message, the first dozen."""
     shown = ", ".join(str(name) for name in names[:12])

@@ -34,9 +34,6 @@ def disclosed_from(k: int) -> int:
     smaller, whoever asks has said that so few are no secret, and every answer about groups of fewer
     than k users tells of k. The number is one for the whole process, so that no answer forgets it:
     `--hide-below`, which sets `HIDE_BELOW_VARIABLE`; 10 by default.
-
-    Raises:
-        PolicyError: The environment names no number of at least 2 users.
     """
     return min(k, _hidden_below(os.environ.get(HIDE_BELOW_VARIABLE)))
 
@@ -335,6 +332,7 @@ class SampleModel:
 
 
 PLAIN_DRAWS = SampleModel()
+_LEAST_LEVEL = 1e-200  # share that a choice of a menu has; no data decide below
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,15 +365,17 @@ class CohortBudget:
         least_share: Share of all users from which on a cohort must keep it, in (0, 1).
         worst_share: Whether any cohorts that together have that share must keep it together, and
             not each cohort that has it alone.
+        menu: What may be chosen from after looking, sorted; empty where `given` was fixed.
 
     Raises:
-        PolicyError: A share is out of its range, or nothing tells cohorts.
+        PolicyError: A share is out of its range, nothing tells cohorts, or what is not of the menu.
     """
 
     given: tuple[str, ...]
     budget: float
     least_share: float
     worst_share: bool = False
+    menu: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_share("budget_each", self.budget)
@@ -383,6 +383,22 @@ class CohortBudget:
         if not self.given:
             raise PolicyError("given", "name what defines cohorts")
         object.__setattr__(self, "given", tuple(sorted(set(self.given))))
+        object.__setattr__(self, "menu", tuple(sorted(set(self.menu))))
+        if self.menu and (strange := sorted({*self.given} - {*self.menu})):
+            raise PolicyError("given", f"{strange[0]} is not of the menu", hint="name it there")
+        if self.level_share < _LEAST_LEVEL:
+            raise PolicyError("given_menu", "no data decide with so large a menu")
+
+    @property
+    def level_share(self) -> float:
+        """Share of the level that these have of all that may be chosen from the menu.
+
+        All choices of g have `1/(g (g+1))` together: docs/certificate/people.md.
+        """
+        if not self.menu:
+            return 1.0
+        few = len(self.given)
+        return 1 / (few * (few + 1) * math.comb(len(self.menu), few))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -490,8 +506,9 @@ class Policy:
                 del content[name]
         if self.visits == "last":
             del content["visits"]
-        if self.cohorts is not None and not self.cohorts.worst_share:
-            del content["cohorts"]["worst_share"]
+        for name in ("worst_share", "menu"):
+            if self.cohorts is not None and not getattr(self.cohorts, name):
+                del content["cohorts"][name]
         return content
 
     def check_candidates(self, apis: Iterable[str]) -> None:

@@ -204,11 +204,21 @@ def untyped(content: Any) -> Any:
 
 
 def strict_json(text: str) -> Any:
-    """Parse JSON without the words NaN and Infinity, and without halves of characters."""
-    content = json.loads(text, parse_constant=_refuse_constant)
+    """Parse JSON without NaN, Infinity, halves of characters, and members that stand twice.
+
+    Of two members of one name one reader takes the first, another the last (RFC 8259, 4).
+    """
+    content = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_members)
     if "\\ud" in text or "\\uD" in text:
         json.dumps(content, ensure_ascii=False).encode()
     return content
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a member stands twice")
+    return found
 
 
 def _refuse_constant(name: str) -> None:

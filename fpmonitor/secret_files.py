@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 from fpmonitor.errors import InputError
@@ -27,6 +28,11 @@ def make_secret_file(path: Path, secret: str) -> None:
         file.flush()
         os.fsync(descriptor)
     sync(path.absolute().parent)
+
+
+def make_key_file(path: Path) -> None:
+    """Write a new random key of 256 bits, for the owner's eyes alone."""
+    make_secret_file(path, secrets.token_hex(32))
 
 
 def check_owner_alone(path: Path, content: str) -> None:

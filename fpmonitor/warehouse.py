@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from fpmonitor.cluster.answered import (
+    MOST_SETS,
     AnsweredSnapshot,
     AnsweredSpectra,
     read_answers,
-    settled,
     unanswered,
 )
 from fpmonitor.cluster.rounds import Rounds
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.population import Population
 from fpmonitor.population.views import View
@@ -44,7 +44,6 @@ class SpectraMonitor(Monitor):
         paths: Answers as CSV; or one folder of questions and answers: see `cluster.rounds`.
         engine: Address of the warehouse, which answers what is asked in the folder; null: a person
             does.
-        view, audience: As of a monitor.
 
     Raises:
         InputError: They are no answers.
@@ -62,22 +61,18 @@ class SpectraMonitor(Monitor):
         self.view, self.audience, self.window = view or View(), audience, Window()
         self._path = paths[0]
         self._ask: Callable[[Sequence[tuple[str, ...]]], None] = unanswered
-        rounds = None
+        told: dict[str, Any] = {"said": {}, "key": "", "unit": "user"}
         if [*map(Path.is_dir, paths)] == [True]:
             rounds = Rounds(paths[0], engine)
+            self._answers, self._ask, asked = rounds.answers, rounds.ask, rounds.asked
+            apis, told = {*asked.apis}, {"said": asked.names, "key": asked.key, "unit": asked.unit}
         elif engine is not None:
             raise InputError("--engine: of a file of answers nothing more is asked")
-        if rounds is None:
+        else:
             self._answers = read_answers(paths)
             apis = {api for apis in self._answers.sets for api in apis}
-            spectra = AnsweredSpectra(apis, self._answers, unanswered)
-            self.snapshot = AnsweredSnapshot.of(spectra, said={}, key="", unit="user")
-        else:
-            self._answers, self._ask, table = rounds.answers, rounds.ask, rounds.asked
-            spectra = AnsweredSpectra(table.apis, rounds.answers, rounds.ask)
-            self.snapshot = AnsweredSnapshot.of(
-                spectra, said=table.names, key=table.key, unit=table.unit
-            )
+        spectra = AnsweredSpectra(apis, self._answers, self._ask)
+        self.snapshot = AnsweredSnapshot.of(spectra, **told)
 
     @property
     def unit(self) -> Unit:
@@ -138,5 +133,25 @@ class SpectraMonitor(Monitor):
     def settled(
         self, work: Callable[[], _Answer], *, is_whole: Callable[[_Answer], bool]
     ) -> _Answer:
-        """Do some work until no set is lacking that it needs: see `cluster.answered.settled`."""
-        return settled(self._answers, self._ask, work, is_whole=is_whole)
+        """Do some work again and again with guesses for what is lacking, and ask, until none is.
+
+        Raises:
+            KeyboardInterrupt: The work was interrupted while it went by guesses.
+        """
+        answers = self._answers
+        while True:
+            answers.guessed, result = {}, None
+            try:
+                result = work()
+            except UndecidableError:  # guesses may contradict each other
+                if not answers.guessed:
+                    raise
+            finally:
+                guessed, answers.guessed = answers.guessed, None
+            if not guessed and result is not None:
+                return result
+            if result is not None and not is_whole(result):
+                raise KeyboardInterrupt(
+                    "interrupted before all sets were counted; answers are kept"
+                )
+            self._ask(list(guessed)[:MOST_SETS])

@@ -237,13 +237,15 @@ _BY: dict[Period | None, str] = {
 }
 
 
-def of_recommended(decision: Decision) -> Decision:
+def of_recommended(decision: Decision, unions: Iterable[ApiSet] = ()) -> Decision:
     """Return a decision whose allow list is its recommended set alone, which is what sites read.
 
-    Its windows count for themselves: what other sets did changes nothing of its promise.
+    Its windows count for themselves: what other sets did changes nothing of its promise. So are
+    `unions` of it with sets of other decisions what sites read.
     """
-    is_listed = decision.recommended in decision.allow
-    return replace(decision, allow=(decision.recommended,)) if is_listed else decision
+    if decision.recommended not in decision.allow:
+        return decision
+    return replace(decision, allow=tuple(dict.fromkeys([decision.recommended, *unions])))
 
 
 def other_sets(decision: Decision) -> tuple[ApiSet, ...]:
@@ -362,7 +364,7 @@ def _limits(eligible_users: Population, decision: Decision) -> dict[ApiSet, tupl
     policy, sets = decision.policy, decision.allow
     if not sets or eligible_users.users < disclosed_from(policy.k):
         return dict.fromkeys(sets, (0.0, 1.0))
-    delta = decision.level or policy.delta
+    delta = decision.tested_at
     question = Question(
         policy.k, policy.population, delta or _ANY, sample=policy.sample, counted=delta is None
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.answers.unions import unions_asked
 from fpmonitor.answers.visits import beyond_last
 from fpmonitor.decide.confirming import borders_with_others, confirm, on_others
 from fpmonitor.decide.credible import not_credible
@@ -19,7 +20,7 @@ from fpmonitor.decide.deciding import (
     tests_of,
     without_empty,
 )
-from fpmonitor.decide.decision import Decision, DesignPart
+from fpmonitor.decide.decision import Decision, DesignPart, Scope
 from fpmonitor.decide.designs import alternatives, design
 from fpmonitor.decide.effort import INTERRUPTS
 from fpmonitor.decide.guarantee import guarantee
@@ -38,7 +39,7 @@ from fpmonitor.population.levels import check_components, finest
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.visits import PathSource
 from fpmonitor.question import Question
-from fpmonitor.vocabulary import columns_of, meaning, meanings
+from fpmonitor.vocabulary import columns_of, known_apis, meaning, meanings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -70,11 +71,6 @@ def decide_sets(
     Args:
         registered: What was registered before the first user was stored.
         counter: What is noted where queries counted.
-
-    Raises:
-        InputError: More candidates than `search_users` is for.
-        KeyboardInterrupt: An interrupt before the search, or before what was found among
-            `search_users` was confirmed.
     """
     users, begun = _asked_of(population, decide_question, registered)
     if begun.components:
@@ -102,13 +98,18 @@ def _asked_of(
         chosen = _beside(chosen, given)
     if decide_question.search_users is not None and len(chosen) > MANY:
         raise InputError(f"search-users: is for up to {MANY} candidates, not {len(chosen)}")
-    cohorts = decide_question.cohorts(given)
+    menu = population.with_kinds(decide_question.given_menu)[1]
+    cohorts = decide_question.cohorts(given, menu)
     users = population.for_question(decide_question.question, chosen)
     begun = _begun(population, users, decide_question, chosen, cohorts=cohorts)
     if components:
         begun = _of_levels(begun, components, decide_question)
     else:
         begun = _with_level(begun, population, registered, decide_question)
+        begun = replace(begun, union_with=unions_asked(population, begun, decide_question))
+        if begun.union_with:
+            begun = _with_asked(begun, population)
+    begun = replace(begun, scope=_scope(begun))
     sample = users.model(decide_question.sample)  # after what may be registered
     if (
         begun.is_exact
@@ -117,6 +118,26 @@ def _asked_of(
     ):
         sample = replace(sample, look=None)  # exact, or decided once
     return users, replace(begun, policy=replace(begun.policy, sample=sample))
+
+
+def _with_asked(begun: Decision, population: Population) -> Decision:
+    """Return a decision that notes of sets of other decisions what it notes of candidates.
+
+    Levels for the names of the first log are of no set with another name.
+    """
+    known = begun.first_names is not None
+    return replace(
+        begun,
+        names=population.names(begun.asked),
+        coverage=population.coverage(begun.asked, begun.policy.k),
+        first_names=population.first_of(begun.asked) if known else None,
+    )
+
+
+def _scope(begun: Decision) -> Scope:
+    """Return what a decision is about."""
+    known = len(known_apis())
+    return Scope(about=begun.about, vocabulary=known, window_days=begun.window_days)
 
 
 def _decide_counted(
@@ -129,11 +150,22 @@ def _decide_counted(
     with INTERRUPTS.held():
         decided = decide(counted, begun, decide_question)
         with suppress(KeyboardInterrupt), INTERRUPTS.passing():  # what was searched is kept
-            found = None if INTERRUPTS.noted else by_visits_of(users, decided, counted)
-            if found is not None:
-                decided = replace(decided, by_visits=found)
-                decided = replace(decided, guarantee=guarantee(decided))
-    return decided
+            if not INTERRUPTS.noted:
+                decided = replace(decided, by_visits=by_visits_of(users, decided, counted))
+                decided = _with_unions(users, decided)
+    return replace(decided, guarantee=guarantee(decided))
+
+
+def _with_unions(users: Population, decided: Decision) -> Decision:
+    """Return a decision with the verdict on each union with the set of another one."""
+    if not decided.union_with:
+        return decided
+    judge = _judge_of(users, decided)
+    found = []
+    for one in decided.union_with:
+        verdict = judge(decided.union(one))
+        found.append(replace(one, verdict="unknown" if verdict == "no evidence" else verdict))
+    return replace(decided, union_with=tuple(found))
 
 
 def _candidates(
@@ -498,7 +530,7 @@ def with_all_candidates(population: Population, decision: Decision) -> Populatio
     if len(lacked(candidates)) == len(candidates):
         return population
     return population.with_unobserved(
-        lacked(dict.fromkeys([*candidates, *decision.view.transforms]))
+        lacked(dict.fromkeys([*decision.asked, *decision.view.transforms]))
     )
 
 
@@ -597,12 +629,20 @@ def check_lists(population: Population, decision: Decision) -> None:
     for apis in decision.block:
         if tested is None or not any({*apis} >= {*found} for found in tested.refuted):
             _check_listed("block", judge(apis), ", ".join(decision.lattice.spelled(apis)))
+    _check_unions(decision, judge)
     if searched is not None and decision.complete:
         # Sets of no chain are settled by nobody, so the lists alone do not show what they lack.
         borders = borders_with_others(decision, searched)
         for name in ("allow", "block", "undecided"):
             if {*without_empty(getattr(borders, name))} != {*getattr(decision, name)}:
                 raise not_credible(f"`{name}`, not as in the data")
+
+
+def _check_unions(decision: Decision, judge: Callable[[ApiSet], Verdict]) -> None:
+    for each in decision.union_with:
+        union = decision.union(each)
+        if each.verdict != "unknown" and each.verdict != judge(union):
+            raise not_credible(f"`union_with`, which the users do not bear out: {', '.join(union)}")
 
 
 def _judge_searched(source: SpectrumSource, decision: Decision) -> Callable[[ApiSet], Verdict]:
@@ -640,7 +680,7 @@ def source_of(
     if not decision.components:
         if sets is None or decision.policy.by_visits:
             # Who counts by visits has one with a value of some candidate.
-            sets = decision.policy.candidates
+            sets = decision.asked
         return eligible_users.source(sets)
     part = decision.design
     if part is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fpmonitor.answers.cohorts import CohortReport, report_cohorts
@@ -78,7 +78,9 @@ def report_people(population: Population, decision: Decision) -> PeopleReport | 
         users, cohort = population.with_kinds(cohort_budget.given)
     elif question.sample.is_plain and question.missing != "exposed":
         users, cohort = _with_known_kinds(population)
-    sample = users.sample(question, [apis, cohort], given=cohort)
+    shared = 1.0 if cohort_budget is None else cohort_budget.level_share
+    tested = replace(question, delta=question.delta * shared)
+    sample = users.sample(tested, [apis, cohort], given=cohort)
     # It was chosen among all that may be asked for, or among the candidates that were fixed before.
     sample.universe = decision.universe or len(decision.policy.candidates)
     visits = None
@@ -97,7 +99,7 @@ def report_people(population: Population, decision: Decision) -> PeopleReport | 
             most = min(most, cohort_budget.budget)
     return PeopleReport(
         population=sample.question.users,
-        delta=sample.question.delta,
+        delta=question.delta,
         linked=linked[1],
         cohorts=found,
         most=None if found is None else most,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.decide.evidence import needed_evidence
+from fpmonitor.errors import some_of
 from fpmonitor.population.browsers import browser_of
 from fpmonitor.safe_files import untyped
 from fpmonitor.vocabulary import FAMILIES
@@ -98,7 +99,7 @@ class Renewal:
 
     def said_of(self, moved: Sequence[MovedApi]) -> str:
         """Say that some APIs have moved, which all were changed, or of which others come."""
-        said, apis = _CHANGED if moved[0].changed else _OTHERS, _some([*map(_one, moved)])
+        said, apis = _CHANGED if moved[0].changed else _OTHERS, some_of([*map(_one, moved)], _NAMED)
         return said.format(unit=self.unit, since=self.moved_since, apis=apis)
 
     @property
@@ -107,7 +108,7 @@ class Renewal:
         found = []
         for what, sets in (("within", self.would_allow), ("above", self.would_block)):
             if sets:
-                named = _some([" + ".join(apis) for apis in sets])
+                named = some_of([" + ".join(apis) for apis in sets], _NAMED)
                 found.append(
                     f"these {self.unit}s show what the decision does not: {what} the budget: "
                     f"{named}"
@@ -121,7 +122,7 @@ class Renewal:
         days_ago = self.age_days
         age = "" if days_ago is None else ages.get(days_ago, f" {days_ago:,} days ago")
         days = "" if self.days is None else f" of {self.days[0]} to {self.days[1]}"
-        lacks = f"; it does not cover {_some(self.unknown)}" if self.unknown else ""
+        lacks = f"; it does not cover {some_of(self.unknown, _NAMED)}" if self.unknown else ""
         return f"decided{age} on {self.decided_on:,} {self.unit}s{days}{lacks}"
 
     @property
@@ -223,8 +224,3 @@ def _one(moved: MovedApi) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
-
-
-def _some(names: Sequence[str]) -> str:
-    rest = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")

@@ -111,7 +111,6 @@ def shares_of_logs(
     Args:
         logs: As `accesslog` reads them.
         by: `browser family`, `operating system`, or both.
-        log_format: As of a column map.
 
     Raises:
         InputError: Another stratum, a log of another form, or one without user agents.

@@ -175,8 +175,8 @@ def facts_of(
     k, candidates = decision.policy.k, decision.policy.candidates
     eligible_users = population.for_question(question_of(decision), candidates)
     facts = Facts(
-        names=population.names(candidates),
-        coverage=population.coverage(candidates, k),
+        names=population.names(decision.asked),
+        coverage=population.coverage(decision.asked, k),
         masked=eligible_users.masked(candidates, k),
         lacks=population.lacks(candidates, k),
         unit=population.unit,
@@ -185,7 +185,7 @@ def facts_of(
         look=eligible_users.model(decision.policy.sample).look,
         wishes=eligible_users.sealed(decision.wished),
         # Others are not told, and cannot refute what a decision says.
-        first_names=eligible_users.first_of(candidates)
+        first_names=eligible_users.first_of(decision.asked)
         if eligible_users.audience is Audience.OWNER
         else None,
         drawn=eligible_users.drawn if decision.confirmation is None else None,
@@ -280,9 +280,10 @@ def _wishes_and_account(decision: Decision, facts: Facts) -> Iterator[Discrepanc
         # Files of before did not note it, nor do spectra of before.
         is_noted = bool(decision.wishes and (facts.wishes or not decision.wished))
         reason = "another wish was noted" if is_noted else "nobody noted it"
-        # All files about levels of now, which have a day, note it.
-        is_certain = is_noted or (bool(decision.components) and decision.made is not None)
-        yield Discrepancy("weights, must, never, levels", reason, is_certain)
+        # All files of now note it: those about levels have a day, all tell what they are about.
+        of_now = decision.scope is not None or (decision.components and decision.made is not None)
+        is_certain = is_noted or bool(of_now and facts.wishes)
+        yield Discrepancy("weights, must, never, levels, scope, unions", reason, is_certain)
     if facts.account and not decision.account and has_tests_of_now(decision):
         yield Discrepancy("account", _LACKING, is_certain=False)  # others get none
     elif decision.account and facts.account:
@@ -430,7 +431,6 @@ def bear_out(
     Tests are made anew, never those of the file.
 
     Args:
-        population, decision, listed: As of `facts_of`.
         with_names: Whether names of APIs that the log does not know any more count.
 
     Returns:
@@ -498,7 +498,8 @@ def count_spectra(
     is_foretold = not (decision.users_needed is None and decision.users_range is None)
     if is_foretold and tested is None:
         facts = replace(facts, **forecast_of(source, decision, decision.undecided))
-    sets = [*decision.allow, *decision.block, *decision.undecided]
+    unions = map(decision.union, decision.union_with)
+    sets = [*decision.allow, *decision.block, *decision.undecided, *unions]
     found = map(
         partial(_groups, source, k), map(decision.lattice.spelled, sets), source.spectra(sets)
     )
@@ -535,6 +536,7 @@ def read_spectra(path: Path, decision: Decision) -> DecisionSpectra:
     hint = "write them with `fpmonitor audit certificate ... --write-spectra FILE`"
     spectra = typed(read_json(path, "spectra", hint=hint), DecisionSpectra, "spectra", hint=hint)
     listed, tested = {*decision.allow, *decision.block, *decision.undecided}, decision.confirmation
+    listed |= {*map(decision.union, decision.union_with)}
     wanted = {*map(decision.lattice.spelled, listed)}
     chained = set() if tested is None else {apis for chain in tested.chains for apis in chain}
     lacking = wanted - {one.apis for one in spectra.spectra}

@@ -497,6 +497,8 @@ def decide_again(
     if (cohorts := policy.cohorts) is not None:
         kinds = {kind: name for name, kind in KINDS.items() if name != kind}
         words += ["--given", ",".join(kinds.get(each, each) for each in cohorts.given)]
+        menu = ",".join(kinds.get(each, each) for each in cohorts.menu)
+        words += ["--given-menu", menu] if menu else []
         words += ["--budget-each", f"{cohorts.budget:.10g}"]
         words += ["--least-share", f"{cohorts.least_share:.10g}"]
         words += ["--worst-share"] * cohorts.worst_share

@@ -17,7 +17,7 @@ from fpmonitor.decide.decision import ByVisits
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.policy import DRAWS, disclosed_from
-from fpmonitor.population.visits import PathSource, VisitSource, with_absent, with_values
+from fpmonitor.population.visits import PathSource, VisitSource, visits_of_set, with_values
 from fpmonitor.results import Members
 from fpmonitor.store.visits import NO_TIME, VisitRows
 
@@ -130,7 +130,7 @@ class _Groups:
 
         Who has no such visit has one without values; where `whole`, none.
         """
-        visits = with_values(rows, apis, whole=True) if whole else with_absent(rows, apis)
+        visits = with_values(rows, apis, whole=True) if whole else visits_of_set(rows, apis)
         if not any(visits.codes[api].any() for api in apis):
             return None
         paths = PathSource(visits, key)

@@ -16,7 +16,7 @@ from fpmonitor.cli.options import DECISION, OUTPUT, QUIET
 from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.decision import Decision
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, some_of
 from fpmonitor.export.coverage import coverage, product_exporters
 from fpmonitor.export.exporter import (
     ApiVerdict,
@@ -233,11 +233,10 @@ def _check_names(result: ExportResult) -> None:
     blocked = [verdict for verdict in result.verdicts if verdict.is_withheld]
     unknown = [verdict for verdict in blocked if verdict.verdict == "unknown"]
     if unknown and len(unknown) == len(blocked):
-        listed = [f"{verdict.api} ({verdict.note})" for verdict in unknown[:_SHOWN_NAMES]]
-        more = len(unknown) - len(listed)
+        listed = [f"{verdict.api} ({verdict.note})" for verdict in unknown]
         raise InputError(
             "export: the list would hide nothing: "
-            + "; ".join([*listed, *([f"and {more:,} more"] if more else [])]),
+            + some_of(listed, _SHOWN_NAMES, between="; ", last="; and"),
             hint="say what they are with `fpmonitor db apis --set NAME=API`, and decide again",
         )
 

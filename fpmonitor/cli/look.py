@@ -13,7 +13,7 @@ from fpmonitor.account import summary
 from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.data import ReadingOptions
 from fpmonitor.cli.output import progress_line
-from fpmonitor.errors import PolicyError
+from fpmonitor.errors import PolicyError, some_of
 from fpmonitor.policy import PLAIN_DRAWS, SampleModel
 from fpmonitor.render.decisions import headline
 from fpmonitor.render.numbers import between, percent
@@ -53,7 +53,7 @@ def look(
     lines += ["", f"The log: {summary(accounts[0].members)}."] if accounts else []
     aside = [member.path for account in accounts for member in account.set_aside]
     if aside:
-        lines.append(f"Not stored: {', '.join(aside[:_NAMED])}{_and_more(len(aside) - _NAMED)}.")
+        lines.append(f"Not stored: {some_of(aside, _NAMED)}.")
     lines += ["", "Next:", f"  fpmonitor ingest {shlex.join([*paths, *_given(reading)])}"]
     lines += ["  fpmonitor decide --budget 5% -o decision.json"]
     lines += ["  fpmonitor export decision.json ublock -o list.txt"]
@@ -108,7 +108,3 @@ def _given(reading: ReadingOptions) -> list[str]:
     return options + [
         part for flag in several for text in several[flag] or () for part in (flag, text)
     ]
-
-
-def _and_more(number: int) -> str:
-    return f" and {number:,} more" if number > 0 else ""

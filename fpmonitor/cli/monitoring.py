@@ -194,6 +194,7 @@ def check(
     Exit code 0: holds, 1: violated, 3: cannot tell.
     """
     made = read_credible_decision(decision, read_decision)
+    unions = [made.union(each) for each in made.union_with if each.verdict == "allow"]
     if deployed.file is not None:
         given: dict[str, object] = {"by": by, "new-users": new_users, "all": whole}
         given |= {"since": users.since, "until": users.until}
@@ -202,7 +203,8 @@ def check(
     deployed.refuse_alone()
     with users.open() as monitor:
         check_borne_out(monitor, monitor.population_as(made), made, with_names=False)
-        decided = made if whole else of_recommended(made)
+        made = made.with_unions_listed()
+        decided = made if whole else of_recommended(made, unions)
         report = monitor.check(decided, by=by, new_users=new_users)
         is_open = by is not None and report.outcome == "cannot tell"
         longer = windows_that_decide(monitor, decided, by, new_users=new_users) if is_open else None

@@ -50,7 +50,7 @@ from fpmonitor.decide.files import read_any_decision
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.decide.view_weight import BASE_WEIGHT
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, some_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.export.lists import told_elsewhere
 from fpmonitor.policy import Visits
@@ -256,6 +256,14 @@ class Deciding:
             "budget. `family` and `system` come from the user agent.",
         ),
     ] = ""
+    given_menu: Annotated[
+        str,
+        typer.Option(
+            "--given-menu",
+            help="Choose what tells cohorts after looking, of these alone: the level is shared "
+            "among all choices. Fix it before, as the budgets.",
+        ),
+    ] = ""
     budget_each: Annotated[
         float | None,
         typer.Option(
@@ -386,6 +394,15 @@ class Deciding:
             metavar="LEVELS.toml",
         ),
     ] = None
+    union_with: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--union-with",
+            help="Decision whose recommended set sites may have as well: test both together, and "
+            "note the verdict; repeat for others.",
+            metavar="DECISION.json",
+        ),
+    ] = None
     design_share: Annotated[
         float | None,
         typer.Option(
@@ -404,7 +421,7 @@ class Deciding:
         """
         said = {each.name: getattr(self, each.name) for each in fields(self)} | others
         said = check_options(said, [name for name in said if is_only_set(context, name)])
-        for name in ("candidates", "must", "never", "given"):
+        for name in ("candidates", "must", "never", "given", "given_menu"):
             if said.get(name) is not None:
                 said[name] = split_names(said[name])
         if said.get("after") is not None:
@@ -481,10 +498,9 @@ def _note_decision(decision: Decision, question: DecideQuestion, *, quiet: bool)
         _note_price(decision, quiet=quiet)
     if revealing_apis := told_elsewhere(decision):
         others = [f"{name} ({', '.join(apis)})" for name, apis in revealing_apis.items()]
-        more = f"; and {len(others) - _NOTED:,} more" if len(others) > _NOTED else ""
-        first = "; ".join(others[:_NOTED])
+        first = some_of(others, _NOTED, between="; ", last="; and")
         note(
-            f"also reveal withheld APIs (`export --by-information` withholds them): {first}{more}",
+            f"also reveal withheld APIs (`export --by-information` withholds them): {first}",
             quiet=quiet,
         )
     for option, wanted, found in (

@@ -10,7 +10,7 @@ import typer
 from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import note
 from fpmonitor.sealing import make_seal_key, open_file, seal_file
-from fpmonitor.store.encryption import make_database_key
+from fpmonitor.secret_files import make_key_file
 
 KEY_FILE = Annotated[Path, typer.Option("--key-file", help="File with the secret key (mode 600).")]
 OUTPUT = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
@@ -20,7 +20,7 @@ def make_key(
     path: Annotated[Path, typer.Argument(help="Key file to create.")], quiet: QUIET = False
 ) -> None:
     """Make the key of an encrypted database, for `fpmonitor --key-file`."""
-    make_database_key(path)
+    make_key_file(path)
     note(f"data encrypted with {path} are lost without it: keep a copy elsewhere", quiet=quiet)
 
 

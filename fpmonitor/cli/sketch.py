@@ -19,11 +19,12 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.value_sample import ENTRIES
 from fpmonitor.render import sketches
+from fpmonitor.secret_files import make_key_file
 from fpmonitor.sketch.file import Sketch, read_sketch, write_sketch
 from fpmonitor.sketch.making import sketch_population, sketch_table
 from fpmonitor.sketch.merge import merge_sketches
 from fpmonitor.sketch.plan import SketchPlan, share_level
-from fpmonitor.sketch.words import make_sketch_key, read_sketch_key
+from fpmonitor.sketch.words import read_sketch_key
 from fpmonitor.unit import check_limits
 from fpmonitor.vocabulary import split_names
 
@@ -121,7 +122,7 @@ def key(
     path: Annotated[Path, typer.Argument(help="Key file to create.")], quiet: QUIET = False
 ) -> None:
     """Make the key that chooses the values of sketches."""
-    make_sketch_key(path)
+    make_key_file(path)
     note(
         f"{path} serves for good: sketches of two keys do not merge, and limits do not hold for a "
         "key that was chosen by its results",

@@ -13,6 +13,7 @@ from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, SINCE, SPECTRA, UNTIL
 from fpmonitor.cli.output import note
 from fpmonitor.decide.guarantee import scarce
 from fpmonitor.disclosure import Audience, publishable_count
+from fpmonitor.errors import some_of
 from fpmonitor.policy import disclosed_from
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.robots import robots_list
@@ -216,9 +217,7 @@ def note_coverage(
         f"{api} ({few if share is None else percent(share)})" for api, share in scarce(coverage)
     ]
     if named:
-        more = f" and {len(named) - _NOTED:,} more" if len(named) > _NOTED else ""
-        first = ", ".join(named[:_NOTED])
-        note(f"not all users have a value of {first}{more}; {said}", quiet=quiet)
+        note(f"not all users have a value of {some_of(named, _NOTED)}; {said}", quiet=quiet)
 
 
 def note_lacks(lacks: Mapping[str, Lack], k: int, *, quiet: bool = False) -> None:

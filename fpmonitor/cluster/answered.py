@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class AnsweredSets:
         rows: Rows that name a user, and those that do not.
         are_rows: Whether rows count as users, as no column names these.
         guessed: Null; or guesses for sets that no answer is of, while what has to be asked next is
-            found out: see `settled`.
+            found out: see `SpectraMonitor.settled`.
     """
 
     sets: dict[ApiSet, tuple[Groups, ...]] = field(default_factory=dict)
@@ -119,39 +119,31 @@ class AnsweredSets:
         if len(everyone) != 1:
             raise InputError(f"{name}: not a whole answer: it has no line of `[]`", hint=_HINT)
         users, rows = everyone[0].users, everyone[0].largest
-        if rows > users and self._has_doubles(found, users):
+        if rows > users and any(sum(one.users for one in g) > users for g in found.values()):
             raise InputError(
                 f"{name}: {rows:,} rows of {users:,} users instead of one per user",
                 hint="name the column of the time, whose latest row counts: --time COLUMN",
             )
         if not users:
             raise InputError(f"{name}: no row names a user")
-        self._check_same(name, users)
+        if self.users not in {None, users}:
+            raise _changed(name)
         for apis, groups in found.items():
             if apis is None or sum(one.users for one in groups) != users:
                 raise InputError(
                     f"{name}: not every user is counted in {', '.join(apis or ())}", hint=_HINT
                 )
             if self.sets.setdefault(apis, tuple(groups)) != tuple(groups):
-                raise self._changed(name)
+                raise _changed(name)
         self.are_rows |= everyone[0].lacking
         self.users, self.rows = users, (rows, nameless[0].users if nameless else 0)
 
-    @staticmethod
-    def _has_doubles(found: Mapping[ApiSet | None, list[Groups]], users: int) -> bool:
-        """Whether rows were counted and not users."""
-        return any(sum(one.users for one in groups) > users for groups in found.values())
 
-    def _check_same(self, name: str, users: int) -> None:
-        if self.users not in {None, users}:
-            raise self._changed(name)
-
-    @staticmethod
-    def _changed(name: str) -> InputError:
-        return InputError(
-            f"{name} answers of other users than the answers before: the table has changed",
-            hint="ask of a table that stays as it is, such as a copy, in a new folder",
-        )
+def _changed(name: str) -> InputError:
+    return InputError(
+        f"{name} answers of other users than the answers before: the table has changed",
+        hint="ask of a table that stays as it is, such as a copy, in a new folder",
+    )
 
 
 def read_answers(paths: Iterable[Path]) -> AnsweredSets:
@@ -444,38 +436,6 @@ class AnsweredSnapshot(Snapshot):
         if recoding.changes:
             raise _refusal("preprocessing of values")
         return self.spectra
-
-
-_Answer = TypeVar("_Answer")
-
-
-def settled(
-    answers: AnsweredSets,
-    ask: Callable[[Sequence[ApiSet]], None],
-    work: Callable[[], _Answer],
-    *,
-    is_whole: Callable[[_Answer], bool],
-) -> _Answer:
-    """Do some work again and again with guesses for what is lacking, and ask for that, until none.
-
-    Raises:
-        UndecidableError: As of `ask`, where a person has to run a statement.
-        KeyboardInterrupt: The work was interrupted while it went by guesses.
-    """
-    while True:
-        answers.guessed, result = {}, None
-        try:
-            result = work()
-        except UndecidableError:  # guesses may contradict each other
-            if not answers.guessed:
-                raise
-        finally:
-            guessed, answers.guessed = answers.guessed, None
-        if not guessed and result is not None:
-            return result
-        if result is not None and not is_whole(result):
-            raise KeyboardInterrupt("interrupted before all sets were counted; answers are kept")
-        ask(list(guessed)[:MOST_SETS])
 
 
 def unanswered(sets: Sequence[ApiSet]) -> NoReturn:

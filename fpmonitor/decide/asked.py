@@ -20,6 +20,7 @@ from fpmonitor.question import Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.policy import SampleModel
@@ -52,6 +53,7 @@ _NOT_WITH: Mapping[str, tuple[str, ...]] = {
         *("search-users", "forecast", "tolerance", "missing exposed"),
     ),
     "after": ("given", "missing drop"),
+    "union-with": ("levels", "setting sample", "search-users"),
     "unit": (
         *("levels", "setting sample", "realised", "bias", "strata", "fake-share", "cluster"),
         *("search-users", "given", "forecast", "tolerance", "missing exposed", "missing drop"),
@@ -64,6 +66,7 @@ _ONLY_WITH = {
     "budget-each": ("given", "of which cohorts?", "name what defines them: --given family,system"),
     "after": ("link-budget", "of which share?", "say how many may be linked: --link-budget 3%"),
     "least-share": ("given", "of which cohorts?", "name what defines them: --given family,system"),
+    "given-menu": ("given", "which of it?", "name what defines cohorts: --given family,system"),
     "worst-share": ("given", "of which cohorts?", "name what defines them: --given family,system"),
 }
 # What must hold of the answer, as `must` and `realised`, is never passed over.
@@ -130,6 +133,8 @@ class DecideQuestion(Search):
         given: What tells cohorts, which sites see with every set: APIs, `family`, `system`.
         budget_each, least_share: Largest tolerated exposure of every cohort that has at least a
             share of the users: by default four times the budget, and 5 %.
+        given_menu: What `given` may be chosen from after looking, fixed beforehand: the level is
+            shared among all choices.
         worst_share: Any cohorts that together have the least share must keep the budget together.
         link_budget, after: Largest tolerated share of the users who are linked by equal values, or
             equal parts of them, that many days after a visit; of those who come back. Without days:
@@ -144,6 +149,8 @@ class DecideQuestion(Search):
         design_share: Share of the users, in no order, from whom levels are designed; the others are
             tested.
         engine: What counts the groups: rows in memory, queries, or rows if they have room.
+        union_with: Files of other decisions: what each recommends is tested together with what this
+            one does, and the verdict noted.
 
     Raises:
         InputError: Options that cannot go together, or a setting or an engine that does not exist.
@@ -163,6 +170,7 @@ class DecideQuestion(Search):
     never: Iterable[str] = ()
     assume: Iterable[str] = ()
     given: Sequence[str] = ()
+    given_menu: Sequence[str] = ()
     budget_each: float | None = None
     least_share: float | None = None
     worst_share: bool = False
@@ -175,6 +183,7 @@ class DecideQuestion(Search):
     components: Sequence[Component] = ()
     design_share: float | None = None
     engine: Engine = "auto"
+    union_with: Sequence[str | Path] = ()
 
     def __post_init__(self) -> None:
         for name, kind in (("engine", Engine), ("setting", Setting), ("visits", Visits)):
@@ -213,14 +222,18 @@ class DecideQuestion(Search):
             return None
         return LinkBudget(budget=self.link_budget, after=tuple(map(_days, self.after)))
 
-    def cohorts(self, given: Sequence[str]) -> CohortBudget | None:
+    def cohorts(self, given: Sequence[str], menu: Sequence[str] = ()) -> CohortBudget | None:
         """Return what cohorts must keep, told by what the log calls what tells them."""
         if not given:
             return None
         budget = _EACH * self.budget if self.budget_each is None else self.budget_each
         least = _LEAST_SHARE if self.least_share is None else self.least_share
         return CohortBudget(
-            given=tuple(given), budget=budget, least_share=least, worst_share=self.worst_share
+            given=tuple(given),
+            budget=budget,
+            least_share=least,
+            worst_share=self.worst_share,
+            menu=tuple(menu),
         )
 
 

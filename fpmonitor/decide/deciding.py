@@ -203,6 +203,7 @@ _PARTS = {
         "budget": "budget-each",
         "least_share": "least-share",
         "worst_share": "worst-share",
+        "menu": "given-menu",
     },
     "links": {"budget": "link-budget", "after": "after"},
 }
@@ -651,7 +652,7 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
     beside = {USERS: counted} if isinstance(counted, int) else counted
     users = beside[USERS]
     chains = lattice.chains
-    largest = len(policy.candidates) if chains is None else sum(chains)
+    largest = len(decision.asked) if chains is None else sum(chains)
     base = len(lattice.closed(lattice.lowest))
     if level is None:
         criterion = exact_criterion(policy, users, base + largest)
@@ -752,7 +753,7 @@ def _link_tests(
                 delta=level,
                 universe=decision.universe or len(policy.candidates),
             )
-            proofs = criteria.proofs(len(policy.candidates))
+            proofs = criteria.proofs(len(decision.asked))
         if criteria is None or not proofs:
             raise _too_few_to_link(counted, days)
         told.append({"after": days, "function": "linked", **proofs["allow"]})

@@ -135,6 +135,38 @@ class ByVisits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What a decision is about, of all that pages can read.
+
+    Attributes:
+        about: APIs of the vocabulary that the candidates are, sorted.
+        vocabulary: How many APIs it knew on the day of the decision.
+        others: What is promised of APIs that are no candidates, alone or beside a set: nothing.
+        window_days: Days of the visits that are a user's value; null where not all visits are.
+    """
+
+    about: ApiSet
+    vocabulary: _Count
+    others: Literal["not covered"] = "not covered"
+    window_days: _Count | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnionWith:
+    """The recommended set of another decision, tested together with that of this one.
+
+    Attributes:
+        digest: SHA-256 of the other decision's file.
+        apis: What it recommends, as the log calls it, without what tells cohorts.
+        verdict: On all of both; `unknown` where an interrupt came before the test.
+    """
+
+    digest: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    apis: ApiSet
+    verdict: Literal["allow", "block", "undecided", "unknown"] = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartsKnown:
     """What was known of users of whom nobody saw a whole record: see docs/private-selection.md.
 
@@ -254,6 +286,8 @@ class Decision(Result):
             fewer; null elsewhere, where nobody looked, and in files of before.
         parts: What the limits follow from where nobody saw a whole record, in private collection;
             null elsewhere.
+        scope: What it is about, of all that pages can read; null in files of before.
+        union_with: Sets of other decisions that were tested together with `recommended`.
     """
 
     policy: Policy
@@ -309,6 +343,48 @@ class Decision(Result):
     design: DesignPart | None = None
     by_visits: ByVisits | None = None
     parts: PartsKnown | None = None
+    scope: Scope | None = None
+    union_with: tuple[UnionWith, ...] = ()
+
+    @property
+    def asked(self) -> ApiSet:
+        """The candidates, and what else the sets of other decisions hold that were tested."""
+        others = chain(*(each.apis for each in self.union_with))
+        return tuple(dict.fromkeys([*self.policy.candidates, *others]))
+
+    @property
+    def window_days(self) -> int | None:
+        """Days of the visits that are a user's value; null where not all are, or of no time."""
+        if self.policy.visits not in {"path", "both"} or self.days is None:
+            return None
+        return (self.days[1] - self.days[0]).days + 1
+
+    def union(self, other: UnionWith) -> ApiSet:
+        """Return all that a site reads that has the recommended sets of both decisions."""
+        return tuple(sorted({*self.recommended, *other.apis}))
+
+    def with_unions_listed(self) -> Self:
+        """Return the decision with each union that was tested as one more set of its lists.
+
+        What gates and checks answer by: a union is a set as all others, if of more candidates.
+        """
+        if not self.union_with:
+            return self
+        allow, block, undecided = (
+            tuple(dict.fromkeys([*getattr(self, name), *unions]))
+            for name in _LISTS
+            for unions in [[self.union(one) for one in self.union_with if one.verdict == name]]
+        )
+        more = len(self.asked) > len(self.policy.candidates)
+        return replace(
+            self,
+            policy=replace(self.policy, candidates=self.asked),
+            complete=self.complete and not more,
+            union_with=(),
+            allow=allow,
+            block=block,
+            undecided=undecided,
+        )
 
     @property
     def lattice(self) -> Lattice:
@@ -342,6 +418,12 @@ class Decision(Result):
             "must": sorted(self.must),
             "never": sorted(self.never),
         }
+        if self.scope is not None:  # files of before have none, and sealed none
+            wishes["scope"] = untyped(self.scope)
+        if self.policy.cohorts is not None and self.policy.cohorts.menu:
+            wishes["menu"] = self.policy.cohorts.menu
+        if self.union_with:
+            wishes["union_with"] = [(each.digest, each.apis) for each in self.union_with]
         return json.dumps(wishes, sort_keys=True) if any(wishes.values()) else ""
 
     @classmethod
@@ -380,7 +462,9 @@ class Decision(Result):
     @property
     def tested_at(self) -> float | None:
         """Share of delta of its tests; that of files of before is the whole."""
-        return None if self.is_exact else self.level or self.policy.delta
+        level = None if self.is_exact else self.level or self.policy.delta
+        cohorts = self.policy.cohorts
+        return level if level is None or cohorts is None else level * cohorts.level_share
 
     @property
     def looked_at_once(self) -> bool:
@@ -422,6 +506,32 @@ class Decision(Result):
     def evident(self) -> tuple[str, ...]:
         """The candidates that sets are made of."""
         return tuple(api for api in self.policy.candidates if api not in self.no_evidence)
+
+    @property
+    def about(self) -> ApiSet:
+        """The APIs of the vocabulary that the candidates are, sorted."""
+        return tuple(sorted({*map(self.means, self.policy.candidates)}))
+
+    @property
+    def not_to_join(self) -> str:
+        """Say of which set of another decision nothing follows from the tests; empty for none.
+
+        What is no candidate may be joined as any API may be chosen after looking, and only where
+        neither the users nor their values follow from which APIs are candidates.
+        """
+        candidates = {*self.policy.candidates}
+        whys = {
+            "was fixed before the users were seen": self.universe is None,
+            "leaves out users who lack a candidate": self.missing == "drop",
+            "is of visits": self.policy.by_visits,
+            "is of a realised share": self.policy.realised,
+        }
+        for api in [api for each in self.union_with for api in each.apis if api not in candidates]:
+            for why, holds in {**whys, "changes its values": api in self.view.transforms}.items():
+                if holds:
+                    return f"{api}, which is no candidate, and the question {why}"
+        searched = self.union_with and self.confirmation is not None
+        return "sets that were not tested on all users" if searched else ""
 
     def means(self, candidate: str) -> str:
         """Return the API of the vocabulary that a candidate is, or its own name for none."""
@@ -642,6 +752,7 @@ class Decision(Result):
             "first_names",
             "by_visits",
             "parts",
+            "scope",
         ):
             if content[name] is None:
                 del content[name]
@@ -692,7 +803,7 @@ class Decision(Result):
             reached = (decision.search.allow, decision.search.possible)
             sets += [part.order for part in reached if part is not None]
         lacking = decision.no_evidence.keys()
-        candidates = {*decision.policy.candidates}
+        candidates = {*decision.asked}
         known = lattice.utilities.keys() if decision.components else candidates
         named = {*chain(*apis)} | lacking | decision.assumed.keys()
         strangers = sorted(({*chain(*sets)} - known) | (named - candidates))
@@ -736,6 +847,13 @@ def _check_beside(decision: Decision) -> None:
         raise InputError(f"not {_NAME}: `observed` is more users than decided, and none drawn")
     if decision.days is not None and decision.days[0] > decision.days[1]:
         raise InputError(f"not {_NAME}: `days` end before they begin")
+    if (scope := decision.scope) is not None:
+        if scope.about != decision.about:
+            raise InputError(f"not {_NAME}: `scope.about` is not what its candidates are")
+        if scope.window_days != decision.window_days:
+            raise InputError(f"not {_NAME}: `scope.window_days` is not as long as `days`")
+    if wanting := decision.not_to_join:
+        raise InputError(f"not {_NAME}: `union_with` has {wanting}")
     for name in ("utility_bound", "utility_possible"):
         most = getattr(decision, name)
         if most is not None and (decision.utility or 0) > most * (1 + 1e-9):
@@ -789,10 +907,11 @@ _LISTS = ("allow", "block", "undecided")
 _OF_SETS = (
     *("users_needed", "users_range", "bias_tolerated", "universe", "first_names", "level"),
     *("registered", "view_weight", "asked_before", "confirmation", "by_visits", "parts"),
+    "union_with",
 )
 _WHERE_ANY = (
     *("components", "account", "names", "no_evidence", "assumed", "must", "never"),
-    *("asked_before", "weights", "wishes"),
+    *("asked_before", "weights", "wishes", "union_with"),
 )
 _OF_DATA = ("users", "unit", "digest", "days", "account")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fpmonitor.errors import some_of
 from fpmonitor.policy import PLAIN_DRAWS, UNIVERSE, disclosed_from
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.unit import VISITOR_RULE, spoken
@@ -99,8 +100,7 @@ def unobserved(sample: SampleModel) -> str:
     """Say of whom nobody counted, and what is taken of them."""
     if sample.strata is None or not sample.strata.left_out:
         return ""
-    few, more = sample.strata.left_out[:_NAMED], sample.strata.left_out[_NAMED:]
-    named = ", ".join(few) + (f" and {len(more):,} more" if more else "")
+    named = some_of(sample.strata.left_out, _NAMED)
     return (
         f"Nobody of {named} was drawn: all of these, up to "
         f"{100 * sample.strata.departure().unobserved:.3g} % of the population, count as exposed."
@@ -149,6 +149,9 @@ def _promised(decision: Decision) -> str:
 
 def _fixed(decision: Decision) -> str:
     """Say what must have been fixed before the users were seen."""
+    cohorts = decision.policy.cohorts
+    if cohorts is not None and cohorts.menu:
+        return "this question, up to what is chosen of the menu, and its view of the users"
     if not decision.components:
         return "this question and its view of the users"
     designed = ", how others are designed" if decision.design else ""
@@ -180,7 +183,7 @@ def _choice(decision: Decision) -> str:
         *["shares"] * (sample.strata is not None),
         *["clusters"] * (sample.cluster is not None),
         *["the share of those who are no users"] * (sample.fake_share > 0),
-        *["the cohorts with their budget and least share"] * (decision.policy.cohorts is not None),
+        *_cohorts_fixed(decision.policy.cohorts),
         *["the budget of links with its days"] * (decision.policy.links is not None),
         *["the names of APIs in the first log"] * bool(decision.first_names),
         # above so many the levels follow from the number that is recorded
@@ -190,6 +193,14 @@ def _choice(decision: Decision) -> str:
         f"whichever {chosen} chosen after looking and {looks} {fixed}{', '.join(numbers)} and "
         f"{last} were fixed before the data were seen and that"
     )
+
+
+def _cohorts_fixed(cohorts: CohortBudget | None) -> list[str]:
+    """Say what must have been fixed of cohorts where APIs are chosen after looking."""
+    if cohorts is None:
+        return []
+    what = "the menu of what defines cohorts" if cohorts.menu else "the cohorts"
+    return [f"{what} with their budget and least share"]
 
 
 def in_cohorts(cohorts: CohortBudget) -> str:
@@ -206,8 +217,10 @@ def _cohorts(decision: Decision) -> str:
     cohorts = decision.policy.cohorts
     if cohorts is None:
         return ""
+    menu = f", chosen of a menu of {len(cohorts.menu):,}" if cohorts.menu else ""
     return (
-        f"Cohorts are defined by {' and '.join(cohorts.given)}, which sites see with every set. "
+        f"Cohorts are defined by {' and '.join(cohorts.given)}{menu}, which sites see with every "
+        "set. "
         f"Nothing is promised to {'fewer users' if cohorts.worst_share else 'smaller cohorts'}."
     )
 
@@ -240,10 +253,10 @@ def _links(decision: Decision) -> str:
 
 _READS = {
     "visit": "A site reads one visit of each user, and knows no other of them.",
-    "path": "A site knows its users again, and reads all their visits of these days in order.",
+    "path": "A site knows its users again, and reads all their visits of these {}days in order.",
     "both": (
         "It holds for a site that reads one visit of each user. It holds for a site, too, that "
-        "knows its users again, and reads all their visits of these days in order."
+        "knows its users again, and reads all their visits of these {}days in order."
     ),
 }
 _BEYOND = (
@@ -257,7 +270,9 @@ def _visits(decision: Decision) -> str:
     visits = decision.policy.visits
     if visits == "last":
         return ""
-    return _READS[visits] if visits == "visit" else f"{_READS[visits]} {_BEYOND}"
+    days = None if decision.scope is None else decision.scope.window_days
+    reads = _READS[visits].format("" if days is None else f"{days:,} ")
+    return reads if visits == "visit" else f"{reads} {_BEYOND}"
 
 
 def _beyond_last(decision: Decision) -> str:
@@ -276,6 +291,23 @@ def by_visits(found: ByVisits) -> str:
     return (
         f"A site that knows its users again finds {100 * found.path:.3g} % of those observed in "
         f"such groups, by all their visits; by one visit it is {100 * found.visit:.3g} %"
+    )
+
+
+_UNIONS = {
+    "allow": "both together keep this promise, too.",
+    "block": "both together are above the budget.",
+    "undecided": "nothing is promised of both together.",
+    "unknown": "both together were not tested, and nothing is promised of them.",
+}
+
+
+def _unions(decision: Decision) -> str:
+    """Say what was found of all that a site reads with the set of another decision."""
+    return " ".join(
+        f"A site may also have the set of the decision {each.digest[:12]} (SHA-256 of its file), "
+        f"{', '.join(each.apis)}, beside the recommended one: {_UNIONS[each.verdict]}"
+        for each in decision.union_with
     )
 
 
@@ -301,13 +333,8 @@ def _coverage(decision: Decision) -> str:
     if not lacked:
         return ""
     few = f"fewer than {disclosed_from(decision.policy.k)} users"
-    named = [
-        f"{api} ({few if share is None else f'{100 * share:.3g} %'})"
-        for api, share in lacked[:_NAMED]
-    ]
-    if len(lacked) > _NAMED:
-        named.append(f"and {len(lacked) - _NAMED:,} more")
-    return f"Not all users have a value of {', '.join(named)}."
+    named = [f"{api} ({few if share is None else f'{100 * share:.3g} %'})" for api, share in lacked]
+    return f"Not all users have a value of {some_of(named, _NAMED, last=', and')}."
 
 
 def _assumed(decision: Decision) -> str:
@@ -323,13 +350,10 @@ def _assumed(decision: Decision) -> str:
 
 def _no_evidence(decision: Decision) -> str:
     """Name the candidates of which nothing is known."""
-    lacking = sorted(decision.no_evidence)
-    if not lacking:
+    if not decision.no_evidence:
         return ""
-    named = lacking[:_NAMED]
-    if len(lacking) > _NAMED:
-        named.append(f"and {len(lacking) - _NAMED:,} more")
-    return f"There is no evidence about {', '.join(named)}: no list holds them."
+    named = some_of(sorted(decision.no_evidence), _NAMED, last=", and")
+    return f"There is no evidence about {named}: no list holds them."
 
 
 def _masked(decision: Decision) -> str:
@@ -372,9 +396,7 @@ def _parts(decision: Decision) -> str:
     sets = "single APIs" if parts.largest == 1 else f"sets of up to {parts.largest:,} APIs"
     said = f"Nobody saw a whole record of a user: all limits follow from answers on {sets}."
     if parts.randomised:
-        few, more = parts.randomised[:_NAMED], parts.randomised[_NAMED:]
-        named = ", ".join(few) + (f" and {len(more):,} more" if more else "")
-        said += f" Users randomised those on {named}."
+        said += f" Users randomised those on {some_of(parts.randomised, _NAMED)}."
     return said
 
 
@@ -401,7 +423,8 @@ def _asked_before(decision: Decision) -> str:
 
 
 _CLAUSES = (
-    *(_promise, _cohorts, _links, _visits, _beyond_last, _asked_before, _visitors, _confirmed),
+    *(_promise, _cohorts, _links, _visits, _beyond_last, _unions, _asked_before, _visitors),
+    _confirmed,
     *(_parts, _unobserved, _blocked, _absent, _assumed, _no_evidence, _coverage, _masked),
 )
 

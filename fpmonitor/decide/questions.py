@@ -215,9 +215,12 @@ def days_asked(
 
 def _bound(question: AskedQuestion, *, fixed: bool) -> Any:
     """Return what must not follow from a look at the users."""
-    if fixed:
-        return untyped(replace(question, window=Window(source=question.window.source)))
-    return {**untyped(question.policy), "candidates": None}
+    bound: dict[str, Any] = untyped(replace(question, window=Window(source=question.window.source)))
+    policy, cohorts = bound["policy"], question.policy.cohorts
+    if cohorts is not None and cohorts.menu:  # any of it may be given, and is then no candidate
+        policy["candidates"] = sorted({*policy["candidates"], *cohorts.menu})
+        policy["cohorts"]["given"] = None
+    return bound if fixed else {**policy, "candidates": None}
 
 
 class PolicyFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -102,9 +102,9 @@ def check_level(decision: Decision) -> None:
         return
     whole = policy.delta * (1 if decision.confirmation is None else SEARCH_SHARE)
     weight, share = decision.view_weight, level / whole
-    if decision.universe is not None and decision.universe < universe_of(len(policy.candidates)):
+    if decision.universe is not None and decision.universe < universe_of(len(decision.asked)):
         raise InputError("not a decision: `universe` is too small for any choice of APIs")
-    if 0 < (decision.first_names or 0) < len(policy.candidates):
+    if 0 < (decision.first_names or 0) < len(decision.asked):
         raise InputError("not a decision: `first_names` are fewer than the candidates")
     if weight is not None and weight > most_weight(decision) * (1 + _ROUNDING):
         raise InputError("not a decision: `view_weight` is more than its view may have")

@@ -48,7 +48,6 @@ def users_possible(
 
     Args:
         spectra: Of `users` users each.
-        users, k, population, budget, delta: As of `decision_criteria`.
     """
     serving = serving_of(users, 0.0, look="first")[0]
     if serving is None:
@@ -69,7 +68,6 @@ def nats_possible(
 
     Args:
         law: float64, shape (V,): probabilities of the values.
-        users, k, population, budget: As of `decision_criteria`.
     """
     serving = serving_of(users, 0.0, look="first")[0]
     if serving is None:

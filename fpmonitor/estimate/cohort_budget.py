@@ -165,11 +165,7 @@ class CohortTest:
         return _ROUNDING * (1 + abs(found)) - found
 
     def evidence(self, spectrum: CountSpectrum) -> NDArray[np.float64]:
-        """Return the evidence for each cohort seen, and last for one that was not, nats.
-
-        Raises:
-            InputError: A spectrum that does not tell cohorts.
-        """
+        """Return the evidence for each cohort seen, and last for one that was not, nats."""
         nats = self._constants[:, None] + self._added(spectrum)
         found = scipy.special.logsumexp(nats, axis=0) + math.log(self.share)
         return np.asarray(found - _ROUNDING * np.abs(found))
@@ -276,7 +272,6 @@ def cohort_test(
         k, population: Anonymity threshold and `n`, users of all cohorts.
         delta, universe: As of `looks.decision_criteria`: what other conditions sets must keep, and
             how many cohorts there are, changes nothing.
-        expected: As of `looks.serving_of`.
 
     Raises:
         UndecidableError: Too few users for any test.

@@ -329,7 +329,6 @@ def ranked_tails(
     Args:
         counts: int64, shape (s,): users of each value, in an order that has nothing to do with
             them.
-        delta, rng, least: As in `sampled_tails`.
 
     Returns:
         Positions of the values from the most frequent on, and the tails outside of the first ones.

@@ -127,7 +127,6 @@ def back_test(
     The part is to the users as these are to the population, and at most a tenth.
 
     Args:
-        spectrum, k, population: As in `expected_exposure`.
         rng: Draws the parts.
     """
     users = spectrum.users

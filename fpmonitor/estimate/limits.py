@@ -59,7 +59,6 @@ class Limits:
             observed.
         value_share: Share of the values that are looked at; those of the others are not in a
             spectrum.
-        first: As of `Drawing`.
     """
 
     users: int
@@ -130,7 +129,6 @@ class Limits:
             shares: Ends of an interval that holds the probability of the part, where it is not all;
                 the level is that share of the level above, and the limits hold for the whole
                 interval.
-            hidden: As in `of`.
         """
         if spectrum is not None and hidden and hidden > spectrum.users:
             return 0.0, 1.0
@@ -163,7 +161,6 @@ class Side:
 
     Attributes:
         sign: -1: of upper limits. +1: of lower ones.
-        weights, scales: As of `Mixture`.
         fixed: float64, shape (I,): logarithm of the weight of each design less what does not follow
             from the exposure, nats.
         curves: float64, shape (G, I): of each design the bound `W` at the exposures of `GRID`, from

@@ -127,7 +127,6 @@ class Drawing:
 
     Attributes:
         departure: How the population may differ from the law of the observed users.
-        expected, value_share, look: As of `serving_of`.
         first: How many names the first log had that was stored, where all candidates are among
             them, and 0 where one is not: half of delta is for sets of these. Null: all of it is for
             all names.

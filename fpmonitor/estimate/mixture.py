@@ -106,7 +106,6 @@ class Mixture:
 
     Attributes:
         scores: The scores.
-        shares: As of `Menu`.
         weights: float64, shape (I, C): weights of one user by the count of its value, by score; the
             last ones hold for all larger counts.
         scales: float64, shape (I,): what a unit of each score adds to the logarithm of its e-value,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from fpmonitor.export.controls import Control, controls_of
@@ -240,11 +241,6 @@ def _is_own(control: Control, options: ExportOptions) -> bool:
     return control.name in {*table.baseline, *table.protection}
 
 
-_NOTES = (
-    "Needs Firefox 141 or ESR 140.1 and newer.",
-    "A site is its registrable domain: example.com, not www.example.com.",
-)
-
 POLICIES = ControlExporter(
     name="firefox-policies",
     summary="policies.json, for managed Firefox",
@@ -252,18 +248,17 @@ POLICIES = ControlExporter(
     write=write_policies,
     read=read_policies,
     supports=supports,
-    notes=_NOTES,
+    notes=(
+        "Needs Firefox 141 or ESR 140.1 and newer.",
+        "A site is its registrable domain: example.com, not www.example.com.",
+    ),
     own_protection="Firefox's own fingerprinting protection by these targets",
     is_own=_is_own,
 )
-USERJS = ControlExporter(
+USERJS = replace(
+    POLICIES,
     name="firefox-userjs",
     summary="user.js or user-overrides.js, for one's own Firefox",
-    families=(TARGETS, PREFERENCES),
     write=write_userjs,
     read=read_userjs,
-    supports=supports,
-    notes=_NOTES,
-    own_protection="Firefox's own fingerprinting protection by these targets",
-    is_own=_is_own,
 )

@@ -35,10 +35,8 @@ class Headline:
     budget: float  # Its budget.
     # Of the exposure of what stays readable, in [0, 1]; null where no users were asked.
     limits: tuple[float, float] | None
-    # about, readable: APIs of the vocabulary that the list is about, of those that the product lets
-    # pages read.
-    about: int
-    readable: int
+    # How much of all that pages can read the list is about.
+    scope: str
     # The same for what the product can reach: answers to the scripts of pages, frames and workers;
     # null where it reaches all.
     near: Headline | None = None
@@ -89,22 +87,17 @@ class Headline:
             return "hold APIs without evidence"
         return f"are not certified to expose at most {budget}"
 
-    @property
-    def scope(self) -> str:
-        """Say how much of all that pages can read the list is about."""
-        return _scope(self.about, self.readable)
-
-
-def _scope(about: int, readable: int) -> str:
-    return (
-        f"This list covers {about:,} of the {readable:,} known APIs that this product lets pages "
-        "read. Its budget is for this list alone, without the list of another decision."
-    )
-
 
 def scope_of(decision: Decision, product: Product = BELIEVED) -> str:
     """Say how much of all that pages can read in a product a list of a decision is about."""
-    return _scope(*_counts(decision, product))
+    about, readable = _counts(decision, product)
+    joined = [each.digest[:12] for each in decision.union_with if each.verdict == "allow"]
+    beside = f"any but {' or '.join(joined)}" if joined else "the list of another decision"
+    beside += ", and not for more than one of these," * (len(joined) > 1)
+    return (
+        f"This list covers {about:,} of the {readable:,} known APIs that this product lets pages "
+        f"read. Its budget is for this list alone, without {beside}."
+    )
 
 
 def _counts(decision: Decision, product: Product) -> tuple[int, int]:
@@ -134,7 +127,6 @@ def headline_of(
     candidates = decision.policy.candidates
     left = left_readable(candidates, controls, product, decision.means)
     least = left_unchanged(candidates, controls, product, decision.means)
-    about, has = _counts(decision, product)
     return Headline(
         hidden=sum(enforced and api not in left for api, enforced in withheld.items()),
         withheld=len(withheld),
@@ -142,6 +134,5 @@ def headline_of(
         verdict=decision.verdict(left)[0],
         budget=decision.policy.budget,
         limits=None if measure is None else measure(left, least),
-        about=about,
-        readable=has,
+        scope=scope_of(decision, product),
     )

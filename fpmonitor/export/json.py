@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fpmonitor.decide.decision import Scope
 from fpmonitor.errors import InputError
 from fpmonitor.export.exporter import PlainExporter, PlainList
 from fpmonitor.export.headline import scope_of
@@ -15,6 +16,8 @@ from fpmonitor.safe_files import typed, untyped
 from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fpmonitor.decide.decision import Decision
 
 _MEMBERS = ("guarantee", "policy", "exposed", "withheld", "allowed_sets", "blocked_sets")
@@ -27,9 +30,7 @@ def _write(decision: Decision) -> str:
     content = {
         "guarantee": decision.guarantee,
         "scope": scope_of(decision),
-        "about": sorted({entry.means for entry in actions}),
-        "vocabulary": len(known_apis()),
-        "others": "not covered",  # of APIs that it names nowhere, a list promises nothing
+        **_about(decision, sorted({entry.means for entry in actions})),
         "policy": {
             name: value
             for name, value in untyped(decision.policy).items()
@@ -42,6 +43,16 @@ def _write(decision: Decision) -> str:
         "blocked_sets": [list(apis) for apis in decision.block],
     } | ({"names": dict(decision.names)} if decision.names else {})
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _about(decision: Decision, about: Sequence[str]) -> dict[str, Any]:
+    """Return what a decision is about, as its file says it; of those of before by what is known."""
+    unions = [untyped(each) for each in decision.union_with]
+    told = decision.scope or Scope(about=tuple(about), vocabulary=len(known_apis()))
+    found: dict[str, Any] = untyped(told)
+    if told.window_days is None:
+        del found["window_days"]
+    return found | ({"union_with": unions} if unions else {})
 
 
 def _check(text: str) -> list[str]:

@@ -342,7 +342,6 @@ def fewest_users(
     expected reports. None is found where more than 10^10 users would be needed.
 
     Args:
-        api, spectrum, k, population, delta: As for `plan_api`.
         epsilon: LDP level, nats, above 0.
         budget: Largest tolerated exposure, a share of the users, in (0, 1).
     """

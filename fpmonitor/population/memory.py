@@ -426,7 +426,6 @@ class GroupedSource(MemorySource):
     """Rows of which all sets are grouped by one column more, whose name nobody asks for.
 
     Args:
-        apis, codes: As of `MemorySource`.
         always: Number of each row, by which it is grouped.
     """
 

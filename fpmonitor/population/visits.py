@@ -34,7 +34,7 @@ def with_values(visits: VisitRows, apis: Sequence[str], *, whole: bool) -> Visit
     return visits.only(np.asarray(has_values))
 
 
-def with_absent(visits: VisitRows, apis: Sequence[str]) -> VisitRows:
+def visits_of_set(visits: VisitRows, apis: Sequence[str]) -> VisitRows:
     """Return the visits that brought a value of a set, and the first visit of who has none."""
     brought = np.any([visits.codes[api] != 0 for api in apis], axis=0)
     is_first = np.zeros(len(visits.rows), dtype=np.bool_)

@@ -147,9 +147,21 @@ class AnsweredRequests:
     ) -> None:
         self._requests = list(requests)
         self._path = path
+        self._logs: frozenset[str] = frozenset()
         if path is not None and path.exists():
-            content = read_bytes(path, "memory of answered requests", most=_MEMORY_BYTES)
-            self._requests += decode(content, _MemoryFile, str(path)).requests
+            memory = _memory(path)
+            self._requests += memory.requests
+            self._logs = memory.logs
+
+    def know_logs(self, logs: Iterable[str], others: Iterable[Path]) -> None:
+        """Learn of which logs the users are; what these answered by other memories counts, too.
+
+        Only who simulates users knows it. `logs` are digests: a copy of a log names the same users.
+        """
+        self._logs |= {*logs}
+        for memory in map(_memory, others):
+            if not self._logs.isdisjoint(memory.logs):
+                self._requests += memory.requests
 
     def __iter__(self) -> Iterator[CollectionRequest]:
         return iter(self._requests)
@@ -170,13 +182,21 @@ class AnsweredRequests:
         """Remember an answer, before any message leaves."""
         self._requests.append(ask)
         if self._path is not None:
-            write_bytes(self._path, [encode(_MemoryFile(requests=tuple(self._requests)))])
+            requests = tuple({one.id: one for one in self._requests}.values())
+            memory = _MemoryFile(requests=requests, logs=self._logs)
+            write_bytes(self._path, [encode(memory)])
 
 
 class _MemoryFile(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor-answered-1"
 ):
     requests: tuple[CollectionRequest, ...]
+    logs: frozenset[str] = frozenset()
+
+
+def _memory(path: Path) -> _MemoryFile:
+    content = read_bytes(path, "memory of answered requests", most=_MEMORY_BYTES)
+    return decode(content, _MemoryFile, str(path))
 
 
 def seal_answers(
@@ -192,7 +212,6 @@ def seal_answers(
     """Answer a request, once, with one sealed message for each set, in random order.
 
     Args:
-        study, ask, tokens, rng: As for `reports_for`.
         answered: What this user answered before; the request is added.
         shuffler, recipient: Public keys to seal with; the shuffler's layer is the outer one.
 

@@ -156,9 +156,6 @@ def make_role(path: Path, role: Role, *, port: int = FIRST_PORT) -> RoleFolder:
     """Make the folder of a role with new keys and a new password; all on this machine at first.
 
     `port` is that of the shuffler; the curator has the next one, the analyst the one after it.
-
-    Raises:
-        InputError: The folder exists, or cannot be made.
     """
     _make_folder(path)
     ports = {one: port + place for place, one in enumerate(ROLES)}
@@ -172,11 +169,7 @@ def make_role(path: Path, role: Role, *, port: int = FIRST_PORT) -> RoleFolder:
 
 
 def make_study(path: Path, study: Study) -> CollectionRequest:
-    """Write a study and its first request into a folder, and return this.
-
-    Raises:
-        InputError: The folder has a study or a first request, or cannot be made.
-    """
+    """Write a study and its first request into a folder, and return this."""
     _check_no_study(path)
     _make_folder(path, exist_ok=True)
     first = first_ask(study)

@@ -192,7 +192,6 @@ def ranked_values(
     """Rank the listed values by one half of the answers, and bound what the first ones leave out.
 
     Args:
-        study, apis, answers: As for `estimate`.
         delta: Tolerated probability that any of the tails fails, in (0, 1).
         rng: Splits the answers: the other half must not know by which order it is counted.
     """

@@ -335,7 +335,6 @@ def plan_from_sample(
             certified on the other: redaction is then a function that has nothing to do with these
             users, their redacted tuples are independent draws, and the certificate holds for them
             unchanged.
-        weights, suspicion: As in `plan_from_marginals`.
 
     Raises:
         InputError, PolicyError, UndecidableError: The table lacks an API, `suspicion` is out of

@@ -85,7 +85,6 @@ def select_values(
     """Choose the set of the greatest weight whose limit is within the budget.
 
     Args:
-        study, counts, randomised, setting: As for `Knowledge`.
         weights: Utility of each API, finite and not negative; 1 where not named.
 
     Raises:
@@ -101,11 +100,7 @@ def select_values(
 def known_of(
     study: Study, counts: Counts, randomised: Mapping[ApiSet, RandomisedAnswers] | None = None
 ) -> dict[Setting, Knowledge]:
-    """Return what is known in each setting.
-
-    Args:
-        study, counts, randomised: As for `Knowledge`.
-    """
+    """Return what is known in each setting."""
     return {one: Knowledge(study, counts, one, randomised) for one in SETTINGS}
 
 

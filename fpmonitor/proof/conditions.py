@@ -41,7 +41,7 @@ from fpmonitor.proof.numbers import (
     ratio,
     require,
 )
-from fpmonitor.proof.verdicts import Range, Test, draws_of, sums, users_of
+from fpmonitor.proof.verdicts import Range, Test, draws_of, largest_of, level_of, sums, users_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -151,20 +151,20 @@ def _check_links(content: Mapping[str, Any]) -> Iterable[Finding]:
     if link_proofs is None or [each.get("after") for each in link_proofs] != after:
         yield Finding("proof of links", (), "not proved", "another question: days")
         return
-    level = content.get("level") or policy["delta"]
+    level = level_of(content)
     for side in link_proofs:
         wanted = {
             "sign": -1,
             "k": 2,
             "population": policy["population"],
-            "universe": content.get("universe") or len(policy["candidates"]),
+            "universe": content.get("universe") or largest_of(content),
             "delta": level,
             "value_share": None,
             "first_names": None,
         }
         if side["after"] is None:
             wanted["users"] = users_of(content)
-        few = len(side["nats"]) <= len(policy["candidates"]) + 1
+        few = len(side["nats"]) <= largest_of(content) + 1
         reason = (
             check_proof(side, wanted, {"budget": links["budget"]}, kind=LinkedProof)
             if few

@@ -22,7 +22,7 @@ from fpmonitor.proof.numbers import (
     require,
     whole_number,
 )
-from fpmonitor.proof.verdicts import check_sets, users_of
+from fpmonitor.proof.verdicts import check_sets, largest_of, level_of, users_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -31,6 +31,7 @@ UNIVERSE = 1000  # APIs that may ever be asked for, at least, for any choice
 LEAST_TERM = 1e-12  # of a sum whose terms are all positive
 SEARCH_SHARE = 0.2  # of the level, for users who are searched where others confirm
 WORD_BITS = 64
+_LISTED = ("allow", "block", "undecided")
 ROUNDED = 1e-12
 
 
@@ -94,11 +95,11 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
     """
     policy, chains = content["policy"], _chains_of(content)
     realised = bool(policy.get("realised"))
-    level = content.get("level") or policy["delta"]
+    level, told = level_of(content), content.get("level") or policy["delta"]
     confirmed = content.get("confirmation")
-    largest = len(policy["candidates"]) if chains is None else sum(chains)
+    largest = largest_of(content) if chains is None else sum(chains)
     rows = users_of(content)
-    share = level / policy["delta"] / (1 if confirmed is None else SEARCH_SHARE)
+    share = told / policy["delta"] / (1 if confirmed is None else SEARCH_SHARE)
     for side, sign in (("allow", -1), ("block", 1)):
         question = {
             "sign": sign,
@@ -123,7 +124,7 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
         noted = content.get("first_names")
         # other conditions have the levels of all names, and all share delta
         conditioned = policy.get("cohorts") or policy.get("links")
-        if not reason and noted and (noted < len(policy["candidates"]) or conditioned):
+        if not reason and noted and (noted < largest or conditioned):
             reason = "another question: names of the first log"
         if not reason and not _is_share(share, content):
             reason = "another question: level"
@@ -216,7 +217,8 @@ def check_tolerance(
         }
         found = [next(check_proofs(biased))]
         if groups is not None:
-            found += check_sets(biased, groups)
+            # What is said of unions is not said of another bias.
+            found += [one for one in check_sets(biased, groups) if one.claim in _LISTED]
         yield from (one._replace(claim=f"{one.claim}, bias {bias:g}") for one in found)
     if not known.issuperset(tolerances):
         yield Finding("bias tolerated", (), "not proved", "a bias that was not tried")

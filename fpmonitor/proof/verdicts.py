@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,7 @@ from fpmonitor.proof.numbers import (
     Group,
     exact,
     ratio,
+    require,
     whole_number,
 )
 
@@ -133,6 +135,34 @@ def listed(content: Mapping[str, Any], verdict: str) -> list[tuple[tuple[str, ..
     ]
 
 
+def unions_of(content: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
+    """List the verdict on each union with the set of another decision, and the union."""
+    recommended = content.get("recommended") or ()
+    return [
+        (each["verdict"], tuple(sorted({*recommended, *each["apis"]})))
+        for each in content.get("union_with", ())
+    ]
+
+
+def largest_of(content: Mapping[str, Any]) -> int:
+    """Return of how many APIs the largest set is, with those of other decisions."""
+    others = [api for each in content.get("union_with", ()) for api in each["apis"]]
+    return len({*content["policy"]["candidates"], *others})
+
+
+def level_of(content: Mapping[str, Any]) -> float:
+    """Return the level of all tests; what tells cohorts has a share of it where others might."""
+    policy = content["policy"]
+    level: float = content.get("level") or policy["delta"]
+    cohorts = policy.get("cohorts") or {}
+    few, most = len({*cohorts.get("given", ())}), len({*cohorts.get("menu", ())})
+    if not most:
+        return level
+    chosen = {*cohorts["given"]} <= {*cohorts["menu"]} and few > 0
+    require(holds=chosen, what="another question: the menu of cohorts")
+    return level * (1 / (few * (few + 1) * math.comb(most, few)))
+
+
 def draws_of(policy: Mapping[str, Any]) -> int:
     """Return over how many draws of one visit of each user scores are means: see visits.md."""
     return DRAWS if policy.get("visits") in {"visit", "both"} else 1
@@ -163,28 +193,32 @@ def check_sets(
     for side, sets in (("confirmed", confirmed.within), ("refuted", confirmed.above)):
         for apis, holds in sets.items():
             yield Finding(side, apis, holds.answer)
-    for verdict in ("allow", "block", "undecided"):
-        for apis, size in listed(content, verdict):
-            spectrum = [*groups.get(apis, ())]  # none of a set that the file names otherwise
-            known = all(0 < least <= most and inside > 0 for least, most, inside in spectrum)
-            if not known or sum(inside for _, _, inside in spectrum) != users * draws:
-                yield Finding(verdict, apis, "not proved", "not a spectrum of the users")
-                continue
-            if size >= min(len(test.limits) for test in tests):
-                yield Finding(verdict, apis, "not proved", "no limit for so many APIs")
-                continue
-            outside = tests[0].above(spectrum, size).without(confirmed.allows(apis))
-            if keeps is not None:
-                keeping = keeps(apis, size)
-                outside = outside.beside(Range(not keeping.perhaps, not keeping.surely))
-            blocked = tests[1].above(spectrum, size).beside(confirmed.blocks(apis))
-            if not (content["complete"] and refused <= LISTED):
-                undecided = outside  # it may be that nobody tried to block it
-            else:
-                undecided = outside.without(blocked)
-            within = Range(not outside.perhaps, not outside.surely)
-            holds = {"allow": within, "block": blocked, "undecided": undecided}[verdict]
-            yield Finding(verdict, apis, holds.answer)
+    verdicts = ("allow", "block", "undecided")
+    claims = [(one, one, *told) for one in verdicts for told in listed(content, one)]
+    claims += [(f"union: {one}", one, apis, len(apis)) for one, apis in unions_of(content)]
+    for claim, verdict, apis, size in claims:
+        if verdict not in verdicts:
+            yield Finding(claim, apis, "cannot tell", "interrupted before it was tested")
+            continue
+        spectrum = [*groups.get(apis, ())]  # none of a set that the file names otherwise
+        known = all(0 < least <= most and inside > 0 for least, most, inside in spectrum)
+        if not known or sum(inside for _, _, inside in spectrum) != users * draws:
+            yield Finding(claim, apis, "not proved", "not a spectrum of the users")
+            continue
+        if size >= min(len(test.limits) for test in tests):
+            yield Finding(claim, apis, "not proved", "no limit for so many APIs")
+            continue
+        outside = tests[0].above(spectrum, size).without(confirmed.allows(apis))
+        if keeps is not None:
+            keeping = keeps(apis, size)
+            outside = outside.beside(Range(not keeping.perhaps, not keeping.surely))
+        blocked = tests[1].above(spectrum, size).beside(confirmed.blocks(apis))
+        is_tried = claim != verdict or (content["complete"] and refused <= LISTED)
+        # Of what is listed it may be that nobody tried to block it.
+        undecided = outside.without(blocked) if is_tried else outside
+        within = Range(not outside.perhaps, not outside.surely)
+        holds = {"allow": within, "block": blocked, "undecided": undecided}[verdict]
+        yield Finding(claim, apis, holds.answer)
 
 
 class _Chains:

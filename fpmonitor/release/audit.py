@@ -284,7 +284,6 @@ def audit_records(
     Args:
         present: A row for each user, a text column for each API.
         weights: float64, shape (users,): probability that a fresh record has the values of the row.
-        distribution, weight: As in `audit_release`.
 
     Notes:
         Singling out, Claim 4.8: a function of each record that has enough bits, published in any

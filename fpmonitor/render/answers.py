@@ -11,6 +11,7 @@ from fpmonitor.decide.guarantee import (
     unobserved,
     who_was_drawn,
 )
+from fpmonitor.errors import some_of
 from fpmonitor.render.check_files import check_sentences, named_set
 from fpmonitor.render.forecasts import forecast_table
 from fpmonitor.render.numbers import at_most, between, count, decimal, percent
@@ -698,14 +699,12 @@ def _trend_summary(report: TrendReport) -> str:
         spells = _spells(report)
         named = [f"{', '.join(alarm.apis)} {_spell(report, alarm, end)}" for alarm, end in spells]
         named = list(dict.fromkeys(named))
-        more = "" if len(named) <= _SHOWN_VALUES else f"; and {len(named) - _SHOWN_VALUES:,} more"
-        spelt = "; ".join(named[:_SHOWN_VALUES])
-        return f"{said} The users differ from those of the first: {spelt}{more}."
+        spelt = some_of(named, _SHOWN_VALUES, between="; ", last="; and")
+        return f"{said} The users differ from those of the first: {spelt}."
     apis = sorted({api for alarm in report.alarms for api in alarm.apis})
-    more = "" if len(changed) <= _SHOWN_VALUES else f", and {len(changed) - _SHOWN_VALUES:,} more"
     return (
         f"{said} In {len(changed):,} the users changed {against}: "
-        f"{', '.join(changed[:_SHOWN_VALUES])}{more}, in {', '.join(apis)}."
+        f"{some_of(changed, _SHOWN_VALUES, last=', and')}, in {', '.join(apis)}."
     )
 
 

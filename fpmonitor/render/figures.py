@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fpmonitor.decide.guarantee import draws
+from fpmonitor.errors import some_of
 from fpmonitor.render.answers import drawn_note, followed_table, masked_note, sample_note
 from fpmonitor.render.charts import (
     MOST_SERIES,
@@ -182,8 +183,7 @@ def of_curve(curve: CurveReport) -> Figure:
 
 def _shortened(apis: Sequence[str]) -> str:
     """Name a set in a title, by so many of its APIs that it stays one."""
-    rest = len(apis) - _NAMED
-    return " + ".join(apis[:_NAMED]) + (f" + {rest:,} more" if rest > 0 else "")
+    return some_of(apis, _NAMED, between=" + ", last=" +")
 
 
 def _factor(factor: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fpmonitor.errors import some_of
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Table, columns
@@ -43,10 +44,9 @@ def sketch(found: Sketch) -> Output:
         "sets": rows,
     }
     part_names = [f"{part['users'] or 'all users'} ({str(part['digest'])[:12]})" for part in parts]
-    more = f" and {len(part_names) - _SHOWN_PARTS:,} more" if len(part_names) > _SHOWN_PARTS else ""
     table = Table(
         title=f"Sketch of {found.users:,} users",
-        caption=f"Key {found.key}. Made of {', '.join(part_names[:_SHOWN_PARTS])}{more}.",
+        caption=f"Key {found.key}. Made of {some_of(part_names, _SHOWN_PARTS)}.",
         columns=[
             *columns("text", "API set"),
             *columns("right", "share of values"),

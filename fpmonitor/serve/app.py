@@ -43,6 +43,7 @@ from fpmonitor.serve.requests import (
     MAX_UNDER_WAY_BYTES,
     Body,
     BodyBudget,
+    KnownMembers,
     RefusedRequestError,
     read_body,
     refusal_of,
@@ -62,6 +63,23 @@ if TYPE_CHECKING:
 
 _QUIET_SECONDS = 60.0
 _GAUGES_SECONDS = 2.0  # for which `/metrics` waits for the database
+# What may stand behind `?`.
+MEMBERS: dict[str, tuple[str, ...]] = {
+    "/v1/observations": ("key",),
+    "/v1/reports": ("key",),
+    "/v1/gate": ("have", "want"),
+    "/v1/decision": (),
+    "/v1/exposure": ("apis",),
+    "/v1/openapi.json": (),
+    "/metrics": (),
+    "/healthz": (),
+    "/": ("api",),
+    "/dashboard/live": (),
+    "/dashboard/apis": (),
+    "/dashboard/explore": ("api",),
+    "/login": (),
+    "/logout": (),
+}
 _FIRST_SECONDS = 5.0  # for what an earlier service has left, before requests are taken
 
 
@@ -98,6 +116,7 @@ def service_app(
                 max_age=3600,
             )
         )
+    middleware.append(Middleware(KnownMembers, members=MEMBERS))
     middleware.append(Middleware(_SendersFirst, collect=collect))
     app = Starlette(
         routes=[
@@ -123,7 +142,9 @@ async def _alive(service: Service, store: Here | Apart, app: Starlette) -> Async
     """Write and store in the background; at the end store what is left."""
     del app
     first = asyncio.create_task(service.move())
-    await asyncio.wait([first], timeout=_FIRST_SECONDS)  # the database may be another's for hours
+    if service.spool.waiting_bytes:  # else senders would wait until the process below has started
+        # The database may be another's for hours.
+        await asyncio.wait([first], timeout=_FIRST_SECONDS)
     for work in (service.spool.run(), service.move_for_ever()):
         service.tasks.append(asyncio.create_task(work))
     log("started")

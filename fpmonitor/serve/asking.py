@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import struct
 import sys
 from contextlib import suppress
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 _SIZE = struct.Struct("<I")
 MOST_BYTES = 1 << 26  # that wait in a pipe
+# Of the process below: who sends comes first, also while it starts. It keeps a tenth of a busy
+# processor, or what waits would never be stored.
+_NICENESS = 10
 _GRACE = 10.0  # seconds to end, once nobody asks
 _TYPES: dict[str, Any] = {
     "respond": ForwardedAnswer,
@@ -121,6 +125,8 @@ class Apart:
                     stdout=asyncio.subprocess.PIPE,
                     limit=MOST_BYTES,
                 )
+                with suppress(ProcessLookupError):  # it has ended, as whoever asks is told
+                    os.setpriority(os.PRIO_PROCESS, process.pid, os.nice(0) + _NICENESS)
                 questions, answers = process.stdin, process.stdout
                 if questions is None or answers is None:
                     raise _ended()

@@ -22,10 +22,6 @@ from fpmonitor.serve.dashboard import Dashboard
 from fpmonitor.serve.programs import Programs
 from fpmonitor.serve.questions import Questions
 
-# Of the process that answers: who sends comes first. It keeps a tenth of a busy processor, or what
-# waits would never be stored.
-_NICENESS = 10
-
 
 def asked_app(questions: Questions) -> Starlette:
     """Return what answers readers who were let in; their name is `reader` of the scope."""
@@ -81,7 +77,6 @@ def serve_below() -> None:
     """Run the process below; it ends with the one above, whatever it does."""
     for one in (signal.SIGINT, signal.SIGTERM):  # the process above says when
         signal.signal(one, signal.SIG_IGN)
-    os.nice(_NICENESS)
     source, target = os.dup(0), os.dup(1)
     os.dup2(2, 1)  # what libraries print is no answer
     with suppress(asyncio.IncompleteReadError, BrokenPipeError):

@@ -29,6 +29,7 @@ _QUEUE = 1 << 12  # connections that the system keeps until one is taken; it may
 _MOST_CHUNKS = 1 << 12  # of one body
 _QUIET_SECONDS = 60.0
 _CLOSE = {"Connection": "close"}
+_ONCE = (b"authorization", b"content-type", b"content-encoding")
 
 
 def bounded_connections(most: int) -> Any:
@@ -181,7 +182,8 @@ class Strict:
     """Refuses what other servers on the way may read as two requests, and closes the connection.
 
     A request with both Content-Length and Transfer-Encoding ends in two places, and one of HTTP/1.0
-    does where a server knows Transfer-Encoding and another does not (RFC 9112, 6.1).
+    does where a server knows Transfer-Encoding and another does not (RFC 9112, 6.1). Of two tokens
+    or types of content one server takes the first, another the last.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -189,16 +191,22 @@ class Strict:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        if scope["type"] == "http":
-            names = {name for name, _ in scope["headers"]}
-            if b"transfer-encoding" in names:
-                is_old = scope["http_version"] == "1.0"
-                if is_old or b"content-length" in names:
-                    beside = "HTTP/1.0" if is_old else "Content-Length"
-                    reason = {"error": f"both {beside} and Transfer-Encoding"}
-                    await JSONResponse(reason, 400, _CLOSE)(scope, receive, send)
-                    return
+        reason = _ambiguity(scope) if scope["type"] == "http" else ""
+        if reason:
+            await JSONResponse({"error": reason}, 400, _CLOSE)(scope, receive, send)
+            return
         await self._app(scope, receive, send)
+
+
+def _ambiguity(scope: Scope) -> str:
+    """Say what may be read in two ways; empty where nothing is."""
+    names = [name for name, _ in scope["headers"]]
+    if b"transfer-encoding" in names:
+        is_old = scope["http_version"] == "1.0"
+        if is_old or b"content-length" in names:
+            return f"both {'HTTP/1.0' if is_old else 'Content-Length'} and Transfer-Encoding"
+    twice = next((name for name in _ONCE if names.count(name) > 1), b"")
+    return f"two fields {twice.decode()}" if twice else ""
 
 
 class OnceAMinute(logging.Filter):

@@ -11,14 +11,21 @@ from __future__ import annotations
 import secrets
 import time
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from starlette.responses import RedirectResponse, Response
 
 from fpmonitor.errors import FpmonitorError
 from fpmonitor.serve.auth import AuthGuard, Refusal, bearer_token
 from fpmonitor.serve.pages import PAGE_HEADERS, service_page, text_refusal
-from fpmonitor.serve.requests import BodyBudget, RefusedRequestError, read_body, refusal_of, refused
+from fpmonitor.serve.requests import (
+    BodyBudget,
+    RefusedRequestError,
+    check_members,
+    read_body,
+    refusal_of,
+    refused,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -99,10 +106,11 @@ class Door:
         try:
             with self._room.one() as room:
                 body = await read_body(request, _FORM_BYTES, _FORM_TYPES, room)
+            fields = parse_qsl(body.decode("utf-8", errors="replace"))
+            check_members((name for name, _ in fields), ("token",))
         except RefusedRequestError as error:
             return text_refusal(*refusal_of(error))
-        fields = parse_qs(body.decode("utf-8", errors="replace"))
-        key = self._readers.reader_of(fields.get("token", [""])[0])
+        key = self._readers.reader_of(dict(fields).get("token", ""))
         if key is None:
             return service_page("login.html", status=401, wrong=True)
         answer = RedirectResponse("/", status_code=303, headers=PAGE_HEADERS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -23,7 +24,7 @@ from fpmonitor.serve.frames import (
     Reports,
     Results,
 )
-from fpmonitor.serve.requests import RefusedRequestError
+from fpmonitor.serve.requests import RefusedRequestError, check_members
 
 _GZIP = 16 + zlib.MAX_WBITS
 _MOST_MEMBERS = 64
@@ -58,6 +59,7 @@ _PLAIN = re.compile(r'"[ !#-\[\]-~]{0,200}"|-?[0-9.eE+-]{1,100}|true|false|null'
 _ONE = msgspec.json.Decoder(msgspec.Raw)
 _MANY = msgspec.json.Decoder(list[msgspec.Raw])
 _OBSERVATION = msgspec.json.Decoder(_Observation)
+_MEMBER = re.compile(rb'"(user|api|status|value|visit_id|session_id)"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +148,15 @@ def observations_of(
     `takes_names` does not take is left out.
 
     Raises:
-        RefusedRequestError: A record is neither; the message names its position, not its content.
-            Or none is taken.
+        RefusedRequestError: A record is neither; the message names its position, and what member no
+            observation has, not its content. Or none is taken.
     """
     found: list[Observation | FingerprintResult] = []
     for place, record in enumerate(records, start=1):
         try:
             found.append(_record(record, source))
         except (msgspec.DecodeError, RecordError, ValueError, RecursionError) as error:
+            _check_names(record, place)
             raise RefusedRequestError(
                 400,
                 f"record {place} is neither an observation (user, api, status, value) nor a "
@@ -187,9 +190,20 @@ def _record(record: bytes, source: str) -> Observation | FingerprintResult:
         found = _OBSERVATION.decode(record)
     except msgspec.ValidationError:
         return _result(strict_json(record.decode()), source)
+    named = _MEMBER.findall(record)
+    if len({*named}) < len(named) or b"\\u" in record:  # msgspec takes the last of two
+        strict_json(record.decode())
     value = None if found.value is msgspec.UNSET else _canonical(bytes(found.value).decode())
     status = found.status or ("undefined" if value is None else "value")
     return Observation(found.user, found.api, status, value, found.visit_id, found.session_id)
+
+
+def _check_names(record: bytes, place: int) -> None:
+    """Refuse a record that is no result by the first of its members that no observation has."""
+    with suppress(ValueError, RecursionError):
+        content = strict_json(record.decode())
+        if isinstance(content, dict) and "components" not in content:
+            check_members(content, _Observation.__struct_fields__, f"member of record {place}")
 
 
 def _result(record: object, source: str) -> FingerprintResult:

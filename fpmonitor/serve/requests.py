@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from starlette.datastructures import QueryParams
 from starlette.responses import JSONResponse, Response
 
 from fpmonitor.errors import FpmonitorError, StoreError, UndecidableError, UnknownNameError
@@ -15,12 +16,15 @@ from fpmonitor.serve.auth import Refusal
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 # Of all bodies together: 800 unfinished ones took 915 MB when each had a limit of its own.
 MAX_UNDER_WAY = 1000
 MAX_UNDER_WAY_BYTES = 64_000_000
 BODY_SECONDS = 60.0
 BUSY_SECONDS = 5
+_LISTS = frozenset({"api", "apis", "have", "want"})  # members that may stand several times
+_NAME_LENGTH = 100  # of what is told back; to look for names near a megabyte takes a second
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
@@ -182,3 +186,37 @@ def refusal_of(error: RefusedRequestError | FpmonitorError) -> Refusal:
 def refused(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:
     """Return an error as JSON."""
     return JSONResponse({"error": reason}, status, HEADERS | (headers or {}))
+
+
+def check_members(given: Iterable[str], known: Collection[str], kind: str = "member") -> None:
+    """Raise RefusedRequestError for what nothing reads, as a typo, or what is said twice."""
+    seen = set()
+    for name in given:
+        if name in seen and name not in _LISTS:
+            raise RefusedRequestError(400, f"{kind} {name!r} stands twice")
+        seen.add(name)
+        if name not in known:
+            reason = str(UnknownNameError(kind, name[:_NAME_LENGTH], known))
+            raise RefusedRequestError(400, reason if known else f"{reason}; none is taken here")
+
+
+class KnownMembers:
+    """Refuses addresses with members that nothing reads, by `members` of each path.
+
+    Other paths are none of ours, or files: pages add to the address of a script what names its
+    version.
+    """
+
+    def __init__(self, app: ASGIApp, members: Mapping[str, Collection[str]]) -> None:
+        self._app, self._members = app, members
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] == "http" and scope["query_string"] and scope["path"] in self._members:
+            try:
+                given = QueryParams(scope["query_string"]).multi_items()
+                check_members((name for name, _ in given), self._members[scope["path"]])
+            except RefusedRequestError as error:
+                await refused(*refusal_of(error))(scope, receive, send)
+                return
+        await self._app(scope, receive, send)

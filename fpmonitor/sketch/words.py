@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import secrets
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ import numpy as np
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.mixing import splitmix64
 from fpmonitor.estimate.value_sample import LAST_LEVEL, WORD_BITS
-from fpmonitor.secret_files import make_secret_file, read_secret_file
+from fpmonitor.secret_files import read_secret_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WORD_FUNCTION = "sha256-splitmix64"
-_KEY_BYTES = 32
-_KEY = re.compile(rf"[0-9a-f]{{{2 * _KEY_BYTES}}}")
+_KEY = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -81,11 +79,6 @@ class SketchKey:
 
     def _digest(self, purpose: bytes, text: bytes, size: int) -> bytes:
         return hashlib.blake2b(text, key=self.secret, digest_size=size, person=purpose).digest()
-
-
-def make_sketch_key(path: Path) -> None:
-    """Write a new key of sketches, for the owner's eyes alone."""
-    make_secret_file(path, secrets.token_hex(_KEY_BYTES))
 
 
 def read_sketch_key(path: Path) -> SketchKey:

@@ -19,7 +19,7 @@ from fpmonitor.account import (
     Member,
     read_account,
 )
-from fpmonitor.errors import InputError, excerpt
+from fpmonitor.errors import InputError, excerpt, some_of
 from fpmonitor.judgement import LOOKS, Profile, Setting, Verdict, judge_member
 from fpmonitor.store.digests import values_are_digested
 from fpmonitor.store.names import said_names
@@ -263,9 +263,8 @@ def refuse_asks(label: str, asks: Mapping[str, Verdict], fields: Collection[str]
         options.append(f"--{option} {quote(name)}")
         why = f" ({verdict.why})" if look in {"id", "user"} else ""
         seen.append(f"{excerpt(name)!r} looks like {LOOKS[look]}{why}")
-    shown = ", ".join(seen[:6]) + (f" and {len(seen) - 6:,} more" if seen[6:] else "")
     raise InputError(
-        f"{label}: {shown}; nothing of this file was stored",
+        f"{label}: {some_of(seen, 6)}; nothing of this file was stored",
         hint=f"say what it is, for example: {' '.join(options)}; "
         f"or --as {quote(f'{next(iter(asks))}=')} to take it for an API all the same",
     )

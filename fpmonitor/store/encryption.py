@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 
 import duckdb
 
 from fpmonitor.duckdb_connection import HOW_TO_GET_HTTPFS, connect, load_httpfs
 from fpmonitor.errors import InputError, StoreError
-from fpmonitor.secret_files import make_secret_file, read_secret_file
+from fpmonitor.secret_files import read_secret_file
 from fpmonitor.sql import quote_text
 from fpmonitor.store.files import spill_folder
 
 _ATTACHED = "store"
-_KEY_BYTES = 32
 _LEAST_CHARACTERS = 16
-
-
-def make_database_key(path: Path) -> None:
-    """Write a new random key of 256 bits, for the owner's eyes alone."""
-    make_secret_file(path, secrets.token_hex(_KEY_BYTES))
 
 
 def read_key_file(path: Path) -> str:

@@ -23,13 +23,12 @@ from importlib import resources
 from typing import Any, Literal
 
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.vocabulary.headers import header_named
+from fpmonitor.vocabulary.headers import folded, header_named
 
 Kind = Literal["attribute", "method", "header", "media", "connection"]
 FAMILIES = ("brave", "chromium", "firefox", "safari")
 _PROTOTYPE = re.compile(r"\.(prototype|__proto__)\.")
 _MATCH_MEDIA = re.compile(r'window\.matchMedia\("([a-z-]+)"\)')
-_PUNCTUATION = re.compile(r"[\W_]+")
 _SEVERAL_WORDS = re.compile(r"[A-Za-z].*([A-Z]|\W)")
 # What libraries and pages put around the name of a value.
 _WRAPPINGS = frozenset({"components", "fingerprint", "navigator", "value", "window"}).union(
@@ -352,11 +351,6 @@ def nearest(name: str) -> tuple[str, ...]:
     spelled = {folded(api): (api,) for api in known_apis()} | _columns()
     close = difflib.get_close_matches(folded(name), spelled, n=2, cutoff=0.88)
     return tuple(dict.fromkeys(api for key in close for api in spelled[key]))
-
-
-def folded(name: str) -> str:
-    """Return a name without case and punctuation, by which names are compared."""
-    return _PUNCTUATION.sub("", name).casefold()
 
 
 @cache

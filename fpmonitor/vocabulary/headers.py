@@ -46,9 +46,9 @@ def header_named(name: str, known: Collection[str], *, in_requests: bool = False
     while found is None and (prefixed := _REQUEST.fullmatch(last)):
         last = prefixed["rest"]
         found = _header(last, known)
-    if found is None and in_requests and _folded(last) == "acclang":  # of Akamai
+    if found is None and in_requests and folded(last) == "acclang":  # of Akamai
         return "http:accept-language"
-    is_agent = _folded(last).endswith("useragent") or _folded(last) in {"agent", "ua"}
+    is_agent = folded(last).endswith("useragent") or folded(last) in {"agent", "ua"}
     return "http:user-agent" if found is None and in_requests and is_agent else found
 
 
@@ -56,9 +56,10 @@ def _header(name: str, known: Collection[str]) -> str | None:
     spelled = f"http:{name.lower().replace('_', '-')}"
     if spelled in known:
         return spelled
-    folded = _folded(name)
-    return next((header for header in known if _folded(header[5:]) == folded), None)
+    wanted = folded(name)
+    return next((header for header in known if folded(header[5:]) == wanted), None)
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """Return a name without case and punctuation, by which names are compared."""
     return _PUNCTUATION.sub("", name).casefold()

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
-from fpmonitor.vocabulary import folded
+from fpmonitor.vocabulary.headers import folded
 
 Role = Literal["identifier", "metadata"]
 _ENVELOPE = re.compile("properties[._]")

@@ -6,7 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from fpmonitor.errors import UnknownNameError
-from fpmonitor.vocabulary import base_api, entries, folded, known_apis
+from fpmonitor.vocabulary import base_api, entries, known_apis
+from fpmonitor.vocabulary.headers import folded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

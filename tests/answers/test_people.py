@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from fpmonitor.estimate.cohorts import cohort_limits
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.spectrum import CountSpectrum
+from tests.asked import asked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,12 +52,6 @@ def stored(log: Path, *options: str) -> str:
     database = str(log.with_suffix(".duckdb"))
     assert run(["ingest", str(log), "--db", database, "-q", *options]) == 0
     return database
-
-
-def asked(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    capsys.readouterr()
-    assert run([*words, "--format", "json"]) == 0
-    return json.loads(capsys.readouterr().out)
 
 
 def test_family_and_system_are_cohorts_as_a_column_of_the_same_would_be(

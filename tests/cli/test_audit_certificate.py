@@ -191,6 +191,7 @@ CHANGES: list[Callable[[dict[str, Any]], None]] = [
 def _said(listed: dict[str, Any], **members: Any) -> None:
     """Change members, and write the sentence that then follows."""
     listed.update(members)
+    listed["scope"]["about"] = [*Decision.from_json(listed | {"scope": None}).about]
     listed["guarantee"] = guarantee(Decision.from_json(listed))
 
 

@@ -162,7 +162,7 @@ def test_a_decision_of_before_which_does_not_tell_its_weights_is_carried_out(
     assert content.pop("weights") == {"vendor": 5}
     file.write_text(json.dumps(content))
     assert run(["gate", str(file), "--want", "vendor"]) == 2, "a file of now tells its weights"
-    del content["made"], content["wishes"]
+    del content["made"], content["wishes"], content["scope"]
     for side in (content["proof"] or {}).values():  # a single design, as files of before have it
         side.update(side.pop("designs")[0], limits=side.pop("nats"))
     for command in carried_out(file, db, content):

@@ -42,6 +42,8 @@ KINDS: dict[str, list[str]] = {
     "weights": [*ASKED, "--candidates", APIS, "--weights", "weights"],
     "search": [*ASKED, "--candidates", APIS, "--search-users", "1000"],
     "must": [*ASKED, "--candidates", APIS, "--must", "vendor", "--never", "language"],
+    "menu": [*ASKED, "--candidates", APIS, "--given", "system", "--given-menu", "family,system"],
+    "union": [*ASKED, "--candidates", APIS, "--union-with", "plain.json"],
     "levels": ["--levels", "levels", "--budget", "8%", "--k", "10"],
     "cohorts": [*ASKED, "--candidates", APIS, "--given", "family,system", "--budget-each", "40%"],
     "strata": [*ASKED, "--candidates", APIS, "--strata", "strata"],
@@ -108,7 +110,10 @@ def proofs_once() -> Iterator[None]:
 
 def made(folder: Path, kind: str) -> tuple[Path, dict[str, Any]]:
     file = folder / f"{kind}.json"
-    options = [str(folder / word) if word in FILES else word for word in KINDS[kind]]
+    if kind == "union" and not (folder / "plain.json").exists():
+        made(folder, "plain")
+    beside = {*FILES, "plain.json"}
+    options = [str(folder / word) if word in beside else word for word in KINDS[kind]]
     db = str(folder / "d.duckdb")
     assert run(["decide", *options, "--db", db, "-q", "-o", str(file)]) == 0
     return file, json.loads(file.read_text())
@@ -181,7 +186,7 @@ NOTHING_WEIGHS = {
     "utility": 0.0,
     "utility_bound": 0.0,
 }
-NOTED = "weights, must, never, levels"
+NOTED = "weights, must, never, levels, scope, unions"
 # What is changed, and the claim that the audit refutes; none where the file is not read at all.
 WISHES: dict[str, tuple[tuple[Callable[[dict[str, Any]], Any], str], ...]] = {
     "levels": (
@@ -273,7 +278,8 @@ def test_a_wish_that_nobody_had_is_refused(
         ("levels", {"level": 0.5}, {2}),
         ("levels", {"users_possible": [9]}, {1}),
         ("levels", {"engine": "queries"}, {1}),
-        ("plain", NOTHING_WEIGHS, {3}),
+        ("plain", NOTHING_WEIGHS, {1}),
+        ("plain", NOTHING_WEIGHS | {"scope": None, "wishes": None}, {3}),  # as files of before
         ("plain", {"observed": 5_000}, {2}),
         ("plain", {"search": {"weights": {}, "must": [], "never": []}}, {2}),
         ("plain", {"must": ["vendor"], "never": ["vendor"]}, {2}),
@@ -286,7 +292,8 @@ def test_what_a_file_cannot_have_or_nobody_noted_is_not_proved(
 ) -> None:
     content = made(folder, kind)[1]
     altered = folder / "more.json"
-    altered.write_text(json.dumps(content | more))
+    changed = {name: value for name, value in (content | more).items() if value is not None}
+    altered.write_text(json.dumps(changed))
     command = commands(altered, folder, content["recommended"])
     assert run(command["audit"]) in exits
     for name, words in command.items():

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.collectors import json_lines
+from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.tables import Column, LogTable
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.logs.log_file import LogFile
@@ -61,8 +62,8 @@ def test_a_strict_reading_finds_the_same_or_none(
         found = cells(replace(strict, relation=relation), texts, columns)
     except duckdb.InvalidInputException:
         return
-    assert set(json_lines.survey(log)) == set(columns)
-    assert found == cells(json_lines.read_table([log], texts, columns), texts, columns)
+    assert set(reader_of(log).survey(log)) == set(columns)
+    assert found == cells(reader_of(log).read_table([log], texts, columns), texts, columns)
 
 
 def test_names_that_differ_in_case_alone_are_read_apart(tmp_path: Path) -> None:
@@ -70,5 +71,5 @@ def test_names_that_differ_in_case_alone_are_read_apart(tmp_path: Path) -> None:
     path.write_text('{"user":"u","A":1,"a":2,"b":{"C":3,"c":null}}\n')
     log = LogFile(path, "a")
     values = [Column("A"), Column("a"), Column("b").within("C"), Column("b").within("c")]
-    table = json_lines.read_table([log], [Column("user")], values)
+    table = reader_of(log).read_table([log], [Column("user")], values)
     assert cells(table, [Column("user")], values) == [("u", "1", "2", "3", None)]

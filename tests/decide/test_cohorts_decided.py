@@ -16,6 +16,7 @@ from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_decision
 from fpmonitor.policy import CohortBudget, Policy
 from fpmonitor.population.memory import CohortSource
+from tests.asked import refused
 from tests.decided import allowed_as_tested
 
 if TYPE_CHECKING:
@@ -62,14 +63,6 @@ def made(database: str, output: Path, *options: str) -> dict[str, Any]:
     return json.loads(output.read_text(encoding="utf-8"))
 
 
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    capsys.readouterr()
-    assert run([*words]) not in {0, 1}
-    said = capsys.readouterr().err
-    assert len(said.strip().splitlines()) == 1
-    return said
-
-
 def test_a_set_within_the_budget_is_refused_for_one_of_its_cohorts(
     database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,6 +97,47 @@ def test_cohorts_are_fixed_beforehand_where_apis_are_chosen_after_looking(
     free, fixed = said.split("whichever APIs and view of the users are chosen after looking")
     assert "cohorts with" not in free
     assert "and the cohorts with their budget and least share were fixed before" in fixed
+
+
+def level(content: dict[str, Any]) -> float:
+    return content["proof"]["allow"]["delta"]
+
+
+def test_cohorts_are_chosen_of_a_menu_after_looking_for_the_share_of_the_level_that_it_costs(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All choices of one or two of four have 1/2 and 1/6 of the level together."""
+    menu = ["--given-menu", "family,system,code,clock", *EACH]
+    fixed = made(database, tmp_path / "fixed.json", "--given", "system", *EACH)
+    output = tmp_path / "one.json"
+    one = made(database, output, "--given", "system", *menu)
+    two = made(database, tmp_path / "two.json", "--given", "system,family", *menu)
+    assert level(one) == pytest.approx(level(fixed) / (1 * 2 * 4))
+    assert level(two) == pytest.approx(level(fixed) / (2 * 3 * 6))
+    assert one["level"] == fixed["level"]
+    assert two["asked_before"] == one["asked_before"], "another choice is no other question"
+    assert "operating system, chosen of a menu of 4, which sites see" in one["guarantee"]
+    assert "this question, up to what is chosen of the menu, and its view" in one["guarantee"]
+    capsys.readouterr()
+    assert run(["audit", "certificate", str(output), "--db", database]) == 0, capsys.readouterr()
+    gate = ["gate", str(output), "--want", "depth", "--db", database]
+    assert run(gate) == 0
+    told = one["policy"]["cohorts"]
+    for change in (
+        {"menu": []},
+        {"menu": told["menu"][:-1]},
+        {"menu": [*told["menu"], "depth"]},
+        {"menu": [*told["menu"][:-1], "z"]},
+        {"given": ["browser family"]},
+        {"given": ["fonts"]},
+    ):
+        altered = one | {"policy": one["policy"] | {"cohorts": told | change}}
+        output.write_text(json.dumps(altered), encoding="utf-8")
+        assert run(["audit", "certificate", str(output), "--db", database]) in {1, 2}, change
+        assert run(gate) == 2, change
+    words = ["decide", *ASKED, "--candidates", "fonts", "--db", database, *EACH]
+    said = refused(capsys, *words, "--given", "depth", "--given-menu", "family,system")
+    assert "depth is not of the menu" in said
 
 
 def test_screens_say_what_cohorts_keep(database: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.policy import LinkBudget, Policy
 from fpmonitor.population.beside import USERS, SourceBeside
 from fpmonitor.population.memory import MemorySource
+from tests.asked import refused
 from tests.decided import allowed_as_tested
 
 if TYPE_CHECKING:
@@ -241,14 +242,6 @@ def test_what_cannot_be_asked_of_links_is_said_in_a_line(
     database: str, options: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert words in refused(capsys, "decide", *ASKED, "--db", database, "-q", *options)
-
-
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    capsys.readouterr()
-    assert run([*words]) not in {0, 1}
-    said = capsys.readouterr().err
-    assert len(said.strip().splitlines()) == 1
-    return said
 
 
 @pytest.mark.parametrize(

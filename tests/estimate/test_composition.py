@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,27 +23,17 @@ from fpmonitor.estimate.composition import (
 )
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.spectrum import CountSpectrum
+from tests.laws import REFERENCE, law
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fpmonitor.estimate.allocation import Pieces
 
-REFERENCE = json.loads(
-    (Path(__file__).parents[2] / "fixtures" / "reference" / "exposure.json").read_text("utf-8")
-)
 ROUNDING = 1e-11
 ADULT_RACE = [271, 311, 1039, 3124, 27816]
 ADULT_SEX = [10771, 21790]
 ADULT_WORKCLASS = [7, 14, 960, 1116, 1298, 1836, 2093, 2541, 22696]
-
-
-def law(name: str) -> np.ndarray:
-    spec = REFERENCE["laws"][name]
-    if "exponent" not in spec:
-        return np.repeat(spec["probabilities"], spec["multiplicities"])
-    weights = np.arange(1.0, spec["values"] + 1) ** -spec["exponent"]
-    return weights / weights.sum()
 
 
 def marginal(joint: np.ndarray, apis: tuple[int, ...]) -> np.ndarray:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,19 +33,9 @@ from fpmonitor.estimate.entropy import (
     unbiased_tsallis_entropy,
 )
 from fpmonitor.spectrum import CountSpectrum
+from tests.laws import REFERENCE, law
 
-REFERENCE = json.loads(
-    (Path(__file__).parents[2] / "fixtures" / "reference" / "exposure.json").read_text("utf-8")
-)
 group_sizes = st.lists(st.integers(1, 200), min_size=2, max_size=40)
-
-
-def law(name: str) -> np.ndarray:
-    spec = REFERENCE["laws"][name]
-    if "exponent" not in spec:
-        return np.repeat(spec["probabilities"], spec["multiplicities"])
-    weights = np.arange(1.0, spec["values"] + 1) ** -spec["exponent"]
-    return weights / weights.sum()
 
 
 def true_bits(p: np.ndarray) -> float:

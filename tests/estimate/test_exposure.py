@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,21 +27,11 @@ from fpmonitor.estimate.exposure import (
     unbiased_exposure,
 )
 from fpmonitor.spectrum import CountSpectrum
+from tests.laws import REFERENCE, law
 
-REFERENCE = json.loads(
-    (Path(__file__).parents[2] / "fixtures" / "reference" / "exposure.json").read_text("utf-8")
-)
 BILLION = 10**9
 
 group_sizes = st.lists(st.integers(1, 40), min_size=2, max_size=30)
-
-
-def law(name: str) -> np.ndarray:
-    spec = REFERENCE["laws"][name]
-    if "exponent" not in spec:
-        return np.repeat(spec["probabilities"], spec["multiplicities"])
-    weights = np.arange(1.0, spec["values"] + 1) ** -spec["exponent"]
-    return weights / weights.sum()
 
 
 def binomial_cdf(trials: int, most: int, p: float) -> float:

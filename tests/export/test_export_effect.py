@@ -478,7 +478,7 @@ def test_decisions_fit_the_schema(schema: Any, folder: Path, tmp_path: Path) -> 
     assert of_levels.keys() - schema["properties"].keys() == set()
     # files of earlier versions lack these
     later = {"view", "utility", "utility_bound", "engine", "coverage", "universe", "proof"}
-    later |= {"level", "registered", "view_weight", "made"}
+    later |= {"level", "registered", "view_weight", "made", "scope", "wishes"}
     assert set(schema["required"]) | later == set(json.loads(made.read_text()))
 
 

@@ -174,7 +174,9 @@ def test_the_command_writes_a_folder_or_one_document(
     with monitor_of(tmp_path) as monitor:
         decision = monitor.decide(k=10, budget=0.01, candidates=["a", "b"], setting="sample")
     path = tmp_path / "decision.json"
-    path.write_text(json.dumps(decision.to_json() | {"names": {"a": APIS[0], "b": APIS[1]}}))
+    path.write_text(
+        json.dumps(decision.to_json() | {"names": {"a": APIS[0], "b": APIS[1]}, "scope": None})
+    )
     command = ["export", str(path), "--to", "webextension", "--values", str(tmp_path / "d.duckdb")]
     run([*command, "-o", str(tmp_path / "extension")])
     names = {file.name for file in (tmp_path / "extension").iterdir()}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
 
 import fpmonitor
-from fpmonitor.cli import run
 from fpmonitor.disclosure import publishable_coverage
 from fpmonitor.errors import PolicyError
 from fpmonitor.policy import HIDE_BELOW, HIDE_BELOW_VARIABLE, disclosed_from
+from tests.asked import asked
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -49,12 +49,6 @@ def test_no_share_tells_of_fewer_than_the_threshold(k: int, few: int) -> None:
     assert (publishable_coverage(USERS - few, USERS, k) != 1) == told
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    capsys.readouterr()
-    assert run([*words, "--format", "json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
 @pytest.mark.parametrize(("said", "from_users"), [((), 10), (("--hide-below", "15"), 15)])
 @pytest.mark.parametrize("few", [9, 12, 16])
 def test_what_is_hidden_follows_its_own_number(
@@ -68,10 +62,10 @@ def test_what_is_hidden_follows_its_own_number(
     rows = [{"Screen.width": f"{i}" if i < few else "often"} for i in range(400)]
     rows[0]["Navigator.oscpu"] = rows[1]["Navigator.oscpu"] = "x"
     db = stored(tmp_path, [row | {"Navigator.language": "en"} for row in rows])
-    asked = ("-k", "10%", "-n", "1M", "--db", db)
-    [report] = told(capsys, *said, "--for-others", "exposure", "Screen.width", *asked)
+    words = ("exposure", "Screen.width", "-k", "10%", "-n", "1M", "--db", db)
+    [report] = asked(capsys, *said, "--for-others", *words)
     assert report["suppressed"] == (few < from_users)
-    listed = told(capsys, *said, "--for-others", "db", "apis", "-k", "40", "--db", db)
+    listed = asked(capsys, *said, "--for-others", "db", "apis", "-k", "40", "--db", db)
     assert "Navigator.oscpu" not in json.dumps(listed)
     assert disclosed_from(10**5) == 10, "what one command hides is not what the next one hides"
 

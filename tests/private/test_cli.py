@@ -135,6 +135,22 @@ def test_users_who_are_sealed_again_send_the_same_answers(there: Path) -> None:
     assert (there / "round-1.uploads").read_bytes() == before
 
 
+def test_a_log_by_another_name_answers_no_request_twice(
+    there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each of its users would count as two: only the path of a log was remembered."""
+    copied, stored, others = (tmp_path / name for name in ("copied", "stored", "others"))
+    copied.write_bytes((there / "users.jsonl").read_bytes())
+    ran("ingest", "users.jsonl", "--db", str(stored))
+    write_log(others, range(USERS, 2 * USERS))
+    uploads = tmp_path / "uploads"
+    for source, code in ((copied, 2), (stored, 2), (others, 0)):
+        asked = ("--from", str(source), "--ask", "pilot/round-1.json", "--folder", "pilot")
+        assert run(["private", "seal", *asked, "-o", str(uploads)]) == code
+        assert ("was answered before" in capsys.readouterr().err) == (code == 2)
+        assert uploads.exists() == (code == 0)
+
+
 def another_shuffler(folder: Path) -> Sequence[str]:
     """Options of a shuffler that has taken nothing."""
     shutil.copytree("pilot/shuffler", folder / "shuffler")

@@ -18,6 +18,8 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.monitor import Monitor
+from fpmonitor.serve.app import MEMBERS, service_app
+from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.keys import add_key, remove_key
 from fpmonitor.store.files import Patience
 from tests.running import HANGS, Running
@@ -32,7 +34,15 @@ RARE = "FontFaceSet.check#Acme Corp Internal Sans"
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
+    """A service of the test's own."""
     with Running(tmp_path, "page", "backend") as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One for tests that leave it as it was: they take less time than its start."""
+    with Running(tmp_path_factory.mktemp("shared"), "page", "backend") as service:
         yield service
 
 
@@ -229,30 +239,30 @@ def test_removed_keys_stop_at_once_and_added_ones_begin(running: Running) -> Non
     ids=["no hash", "empty", "short", "two lines", "no name", "of others", "kind", "damaged"],
 )  # fmt: skip
 def test_nobody_is_let_in_by_keys_that_no_command_wrote(
-    running: Running, member: dict[str, str] | None
+    shared: Running, member: dict[str, str] | None
 ) -> None:
     """Nor is anybody answered by a failure."""
     record = {"user": "u", "api": "A.a", "value": 1}
-    keys = running.config.keys_file
+    keys = shared.config.keys_file
     whole = keys.read_text()
     other = {"kind": "read", "name": "other", "digest": "0" * 64} | (member or {})
     keys.write_text(json.dumps([*json.loads(whole), other]) if member else "damaged")
-    answers = [running.post(record, "backend"), running.get("/metrics", "ann")]
-    answers += [running.get("/metrics"), running.get("/", "ann")]
+    answers = [shared.post(record, "backend"), shared.get("/metrics", "ann")]
+    answers += [shared.get("/metrics"), shared.get("/", "ann")]
     assert {one.status_code for one in answers} == {401}
     keys.write_text(whole)
-    assert running.post(record, "backend").status_code == 202
-    assert running.get("/metrics", "ann").status_code == 200
+    assert shared.post(record, "backend").status_code == 202
+    assert shared.get("/metrics", "ann").status_code == 200
 
 
-def test_a_session_ends_when_its_reader_logs_out(running: Running) -> None:
-    client, address = running.client, running.address
-    client.post(f"{address}/login", data={"token": running.keys["ann"]}, follow_redirects=False)
+def test_a_session_ends_when_its_reader_logs_out(shared: Running) -> None:
+    client, address = shared.client, shared.address
+    client.post(f"{address}/login", data={"token": shared.keys["ann"]}, follow_redirects=False)
     cookie = dict(client.cookies)
     assert client.get(f"{address}/dashboard/apis").status_code in {200, 503}
     assert client.post(f"{address}/logout", follow_redirects=False).status_code == 303
     assert not dict(client.cookies)
-    again = running.get(
+    again = shared.get(
         "/dashboard/apis", headers={"cookie": f"fpmonitor_session={cookie['fpmonitor_session']}"}
     )
     assert again.status_code == 401
@@ -347,16 +357,16 @@ def test_the_process_that_answers_may_end_and_nothing_is_lost(running: Running) 
         assert database.execute("SELECT count(*) FROM observation").fetchall() == [(sent,)]
 
 
-def test_equal_questions_share_an_answer_and_there_is_a_bound(running: Running) -> None:
+def test_equal_questions_share_an_answer_and_there_is_a_bound(shared: Running) -> None:
     users = [
         {"user": f"u{i}", "api": f"A.a{j}", "value": i % 3} for i in range(60) for j in range(8)
     ]
-    assert running.post("\n".join(map(json.dumps, users)), "backend").status_code == 202
-    running.settled()
+    assert shared.post("\n".join(map(json.dumps, users)), "backend").status_code == 202
+    shared.settled()
     statuses: list[int] = []
 
     def ask(query: str) -> None:
-        statuses.append(running.get(f"/v1/exposure?apis={query}", "ann").status_code)
+        statuses.append(shared.get(f"/v1/exposure?apis={query}", "ann").status_code)
 
     def together(queries: list[str]) -> set[int]:
         statuses.clear()
@@ -370,7 +380,7 @@ def test_equal_questions_share_an_answer_and_there_is_a_bound(running: Running) 
     assert together(["A.a0,A.a1"] * 40) == {200}
     different = [",".join(f"A.a{j}" for j in range(8) if i >> j & 1) for i in range(1, 60)]
     assert together(different) <= {200, 429, 503}
-    assert running.post({"user": "x", "api": "A.a0", "value": 1}, "page").status_code == 202
+    assert shared.post({"user": "x", "api": "A.a0", "value": 1}, "page").status_code == 202
 
 
 # ---- HTTP
@@ -397,12 +407,57 @@ def assert_refused_and_closed(running: Running, path: str, version: bytes, head:
     assert not found.endswith(b"[open]"), path
 
 
-def test_a_request_of_two_lengths_is_refused_and_its_connection_closed(running: Running) -> None:
+def test_a_request_of_two_lengths_is_refused_and_its_connection_closed(shared: Running) -> None:
     for path in ("/v1/observations", "/v1/reports", "/login", "/healthz", "/", "/nowhere"):
         for order in (0, 1):
             lengths = [b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n"]
             head = b"".join(reversed(lengths) if order else lengths)
-            assert_refused_and_closed(running, path, b"1.1", head)
+            assert_refused_and_closed(shared, path, b"1.1", head)
         # A server that knows HTTP/1.0 takes the body for the next request.
         chunked = b"Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n"
-        assert_refused_and_closed(running, path, b"1.0", chunked)
+        assert_refused_and_closed(shared, path, b"1.0", chunked)
+
+
+# ---- Members that nothing reads
+
+
+def test_no_address_passes_over_a_member_that_it_does_not_know(shared: Running) -> None:
+    """A typo that is passed over is answered as if it were not there."""
+    posts = ("/v1/observations", "/v1/reports", "/logout")
+    typos = {"/v1/exposure": "api", "/v1/gate": "wants", "/v1/observations": "keys"}
+    for path, known in MEMBERS.items():
+        method = "POST" if path in posts else "GET"
+        query = "&".join(f"{name}=A.a" for name in known)
+        answer = shared.request(method, f"{path}?{query}&popluation=7", key="ann")
+        assert answer.status_code == 400, path
+        assert "unknown member 'popluation'" in answer.json()["error"]
+        if path in typos:
+            answer = shared.request(method, f"{path}?{typos[path]}=A.a", key="ann")
+            assert f"nearest: {known[-1]}" in answer.json()["error"]
+
+
+def test_forms_and_records_name_the_member_that_nothing_reads(shared: Running) -> None:
+    """Nor do scripts: a page may add to their address what names its version."""
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    given = f"tokne={shared.keys['ann']}"
+    answer = shared.request("POST", "/login", content=given, headers=form)
+    assert (answer.status_code, answer.text) == (
+        400,
+        "unknown member 'tokne'; nearest: token\n",
+    )
+    records = [{"user": "u", "api": "A.a", "value": 1}, {"user": "u", "api": "A.a", "valeu": 1}]
+    answer = shared.post(records, "page")
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("unknown member of record 2 'valeu'; nearest: value")
+    assert shared.get("/v1/collector.js?ver=6.1").status_code == 200
+
+
+def test_addresses_take_what_their_description_says(shared: Running) -> None:
+    described = shared.get("/v1/openapi.json").json()
+    for path, operations in described["paths"].items():
+        [operation] = operations.values()
+        named = {one["$ref"].rpartition("/")[2] for one in operation.get("parameters", ())}
+        keys = {"key"} if {"key": []} in operation.get("security", ()) else set()
+        assert named | keys == set(MEMBERS[path]), path
+    routes = {route.path for route in service_app(ServeConfig(db=shared.folder / "x")).routes}
+    assert not {one for one in routes - MEMBERS.keys() if not one.endswith((".js", ".css"))}

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from fpmonitor.errors import InputError
-from fpmonitor.sketch.words import SketchKey, is_kept, make_sketch_key, read_sketch_key
+from fpmonitor.secret_files import make_key_file
+from fpmonitor.sketch.words import SketchKey, is_kept, read_sketch_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,13 +79,13 @@ def test_keys_and_names_choose_other_values() -> None:
 
 def test_a_key_is_for_its_owner_alone_and_never_shown(tmp_path: Path) -> None:
     path = tmp_path / "key"
-    make_sketch_key(path)
+    make_key_file(path)
     key = read_sketch_key(path)
     assert path.stat().st_mode & 0o777 == 0o600
     assert key.secret.hex() in path.read_text()
     assert key.secret.hex() not in repr(key)
     with pytest.raises(InputError):
-        make_sketch_key(path)
+        make_key_file(path)
     path.chmod(0o640)
     with pytest.raises(InputError, match="read by others"):
         read_sketch_key(path)

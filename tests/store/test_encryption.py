@@ -17,9 +17,10 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.errors import BusyError, InputError, StoreError
 from fpmonitor.monitor import Monitor
+from fpmonitor.secret_files import make_key_file
 from fpmonitor.store import checkpoint, encryption
 from fpmonitor.store.database import Database
-from fpmonitor.store.encryption import load_cipher, make_database_key, read_key_file
+from fpmonitor.store.encryption import load_cipher, read_key_file
 from fpmonitor.store.upkeep import verify_database
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _load_any_cipher(connection: duckdb.DuckDBPyConnection) -> None:
 
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
-    make_database_key(tmp_path / "key")
+    make_key_file(tmp_path / "key")
     return tmp_path / "key"
 
 
@@ -155,7 +156,7 @@ def test_without_the_key_there_is_an_error_that_names_the_option(
 def test_another_key_is_an_error_and_changes_nothing(
     db: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_database_key(tmp_path / "other")
+    make_key_file(tmp_path / "other")
     before = db.read_bytes()
     for command in (["db", "apis"], ["db", "verify"], ["db", "compact"]):
         assert with_key(tmp_path / "other", *command, "--db", str(db)) == 2
@@ -297,7 +298,7 @@ def test_key_files_that_cannot_be_are_refused(
 def test_no_key_is_written_over(key: Path, tmp_path: Path) -> None:
     before = key.read_bytes()
     with pytest.raises(InputError, match="cannot be made"):
-        make_database_key(key)
+        make_key_file(key)
     assert key.read_bytes() == before
     with pytest.raises(InputError, match="No such file"):
         read_key_file(tmp_path / "none")
@@ -306,7 +307,7 @@ def test_no_key_is_written_over(key: Path, tmp_path: Path) -> None:
 def test_keys_differ_and_hold_256_bits(tmp_path: Path) -> None:
     made = set()
     for name in "abcdef":
-        make_database_key(tmp_path / name)
+        make_key_file(tmp_path / name)
         made.add(read_key_file(tmp_path / name))
     assert len(made) == 6
     assert {len(bytes.fromhex(key)) for key in made} == {32}

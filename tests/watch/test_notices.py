@@ -42,6 +42,9 @@ EVENTS: dict[str, dict[str, Any]] = {
     "alarm": {"alarm": {"raised": True}},
     "fault": problem("fault", "WebGL.renderer", "the logs of 2026-04-01 look broken: ..."),
     "release": problem("decide again", "users", f"{RELEASE}(about 61 %: now chromium 142)"),
+    "two releases": problem(
+        "decide again", "users", f"{RELEASE}(about 0.86 %: now chromium 142, firefox 145)"
+    ),
     "source": problem("source", "shop2", "the source shop2 is new since 2026-04-27"),
     "refused": problem("refused", "broken.jsonl", "broken.jsonl cannot be read; ..."),
     "no logs": problem("no logs", "2026-04-26", "the day from 2026-04-26 on has too few users"),
@@ -90,6 +93,11 @@ def test_a_message_is_short_and_its_commands_are_whole(event: str, candidates: i
     assert len(encoded(told)) <= MOST_BYTES
     assert set(told["commands"]) <= set(full["next"])
     assert told["severity"] in {"critical", "warning", "info"}
+
+
+def test_the_title_has_room_for_the_browsers_that_are_new() -> None:
+    """The day on which they were seen pushed the second one out."""
+    assert message(body("two releases"), details=None)["title"].endswith("142, firefox 145)")
 
 
 def test_the_key_of_an_end_is_that_of_what_it_ends() -> None:

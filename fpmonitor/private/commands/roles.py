@@ -16,7 +16,7 @@ import typer
 from fpmonitor.cli.listening import run_application
 from fpmonitor.cli.options import FORMAT, UNSAFE_COUNTS
 from fpmonitor.cli.output import Shown, note, show
-from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.errors import InputError, UndecidableError, some_of
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import FOLDER, ROLE_FOLDER, folder_of
 from fpmonitor.private.files import content_digest, file_parts
@@ -162,11 +162,9 @@ def shuffle(
     show(tables.tally([row], row), output_format, None)
     if not (closed := outcomes["closed ask"]):
         return 0
-    named = ", ".join(late[:_MOST_NAMED])
-    more = f" and {len(late) - _MOST_NAMED:,} more" if len(late) > _MOST_NAMED else ""
     note(
         f"{closed:,} messages came too late and do not count, ask these users in a new epoch; "
-        f"closed: {named}{more}"
+        f"closed: {some_of(late, _MOST_NAMED)}"
     )
     return 1
 

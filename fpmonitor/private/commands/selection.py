@@ -34,7 +34,7 @@ from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.stored import stored_names
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import CURATOR_FOLDER, folder_of
-from fpmonitor.private.commands.users import users_of
+from fpmonitor.private.commands.users import tokens_of_users
 from fpmonitor.private.decided import decision_of
 from fpmonitor.private.hierarchy import next_ask
 from fpmonitor.private.hierarchy import simulate_hierarchy as play_rounds
@@ -579,7 +579,7 @@ def _pilot(folder: Path) -> Output:
         minimum_batch=100,
     )
     with resources.as_file(resources.files("fpmonitor.fixtures") / "logs") as logs:
-        table = users_of(logs / "browsers-3.parquet", terms.apis, quiet=True)
+        table, _ = tokens_of_users(logs / "browsers-3.parquet", terms.apis, quiet=True)
     found = two_rounds(folder, terms, table.head(_PILOT_USERS).rows(named=True))
     emit(picture(found), folder / "who-learns-what.svg")
     note(

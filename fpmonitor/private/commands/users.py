@@ -113,7 +113,9 @@ def seal_records(
             answered.check_new(question)
             check_ask(users.study, question, answered)
             apis = sorted({api for one in question.sets for api in one})
-            table = users_of(source, apis, quiet=quiet)
+            table, logs = tokens_of_users(source, apis, quiet=quiet)
+            if memory is None:
+                answered.know_logs(logs, users.place.glob("answered-*.json"))
             write_bytes(path, users.sealed(table, answered, quiet=quiet))
             answered.add(question)
             note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
@@ -231,8 +233,10 @@ def _check_key(key: HpkeConfig, role: Role, address: str) -> None:
         )
 
 
-def users_of(source: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame:
-    """Tokens of the users of a database, or of any log that can be ingested."""
+def tokens_of_users(
+    source: Path, apis: Sequence[str], *, quiet: bool
+) -> tuple[pl.DataFrame, frozenset[str]]:
+    """Tokens of the users of a database, or of any log that `ingest` takes; digests of its logs."""
     if _is_database(source):
         return _tokens(source, apis, quiet=quiet)
     with tempfile.TemporaryDirectory() as folder:
@@ -250,7 +254,9 @@ def _is_database(path: Path) -> bool:
         return file.read(place + len(magic)).endswith(magic)
 
 
-def _tokens(database: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame:
+def _tokens(
+    database: Path, apis: Sequence[str], *, quiet: bool
+) -> tuple[pl.DataFrame, frozenset[str]]:
     with open_database(database) as opened:
         snapshot = take_snapshot(opened)
         known = [api for api in apis if api in snapshot.columns]
@@ -264,4 +270,5 @@ def _tokens(database: Path, apis: Sequence[str], *, quiet: bool) -> pl.DataFrame
                 f"{len(apis) - len(known)} APIs were never observed: reported as absent",
                 quiet=quiet,
             )
-        return read_tokens(opened, snapshot, known)
+        logs = frozenset(digest for (digest,) in opened.rows("report/log_digests"))
+        return read_tokens(opened, snapshot, known), logs

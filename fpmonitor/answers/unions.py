@@ -1,0 +1,64 @@
+"""What other decisions recommend, to be tested together with what one does.
+
+No file of two decisions tells what both sets expose together, but where one database has both, that
+is one more set: free wherever any set may be chosen after looking.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fpmonitor.decide.credible import read_credible_decision
+from fpmonitor.decide.decision import UnionWith
+from fpmonitor.decide.files import read_decision
+from fpmonitor.errors import InputError
+from fpmonitor.population.evidence import lack_in_words
+
+if TYPE_CHECKING:
+    from fpmonitor.decide.asked import DecideQuestion
+    from fpmonitor.decide.decision import Decision
+    from fpmonitor.population.population import Population
+
+
+def unions_asked(
+    population: Population, begun: Decision, decide_question: DecideQuestion
+) -> tuple[UnionWith, ...]:
+    """Return the sets of other decisions that a question names, as yet without a verdict.
+
+    Raises:
+        InputError: One recommends nothing, or what this question cannot be asked of.
+        UnknownNameError: The log lacks an API that one recommends.
+    """
+    found = [_union(population, begun, Path(path)) for path in decide_question.union_with]
+    asked = replace(begun, union_with=tuple(found))
+    if reason := asked.not_to_join:
+        raise InputError(f"union-with: {reason}", hint="name it as a candidate, too")
+    beyond = [api for api in asked.asked if api not in begun.policy.candidates]
+    if not beyond:
+        return asked.union_with
+    # Refuses what no question can be asked of, such as what tells clusters.
+    population.for_question(decide_question.question, [*begun.policy.candidates, *beyond])
+    lacks, k = population.lacks(beyond, begun.policy.k), begun.policy.k
+    for api in population.masked(beyond, k):
+        raise InputError(
+            f"union-with: browsers randomise {api} by design", hint="name it as a candidate, too"
+        )
+    for api, lack in lacks.items():
+        reason = f"no evidence about {api}: {lack_in_words(lack, k)}"
+        raise InputError(f"union-with: {reason}", hint="decide on logs that have it")
+    return asked.union_with
+
+
+def _union(population: Population, begun: Decision, path: Path) -> UnionWith:
+    """Read what a decision recommends, as the log calls it."""
+    other = read_credible_decision(path, read_decision)
+    cohorts = begun.policy.cohorts
+    given = () if cohorts is None else cohorts.given
+    called = [api if api in population.apis else other.means(api) for api in other.recommended]
+    apis = sorted({*population.named(called)} - {*given})
+    if not apis:
+        raise InputError(f"union-with: {path} recommends nothing to add", hint="leave it away")
+    return UnionWith(digest=hashlib.sha256(path.read_bytes()).hexdigest(), apis=tuple(apis))

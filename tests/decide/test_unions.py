@@ -1,0 +1,185 @@
+"""Two decisions on one database: what both let a site read is tested, noted, proved and carried."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fpmonitor.cli import run
+from fpmonitor.decide.files import read_decision
+from tests.stored import stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+USERS = 3_000
+ASKED = ["--k", "10", "-n", str(USERS), "--budget", "8%"]
+# Four values each: two of them together are within the budget, three with `wide` are not.
+NARROW, WIDE = ("language", "vendor", "colorDepth"), ("screenWidth", "hardwareConcurrency")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, draw = tmp_path_factory.mktemp("unions"), random.Random(8)
+    rows = [
+        {
+            "time": "2026-03-01T10:00:00Z",
+            **{name: f"{name}{draw.randrange(3)}" for name in NARROW},
+            **{name: 1000 + draw.randrange(9) for name in WIDE},
+        }
+        for _ in range(USERS)
+    ]
+    stored(folder, rows)
+    decided(folder, "narrow", "language")
+    decided(folder, "wide", "screenWidth,hardwareConcurrency")
+    decided(folder, "both", "vendor,colorDepth", *beside(folder, "narrow", "wide"))
+    return folder
+
+
+def command(folder: Path, name: str, candidates: str, *more: str) -> list[str]:
+    return [
+        *("decide", *ASKED, "--candidates", candidates, "--db", str(folder / "d.duckdb"), "-q"),
+        *("-o", str(folder / f"{name}.json"), *more),
+    ]
+
+
+def decided(folder: Path, name: str, candidates: str, *more: str) -> dict[str, Any]:
+    assert run(command(folder, name, candidates, *more)) == 0
+    found: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
+    return found
+
+
+def beside(folder: Path, *names: str) -> list[str]:
+    return [word for name in names for word in ("--union-with", str(folder / f"{name}.json"))]
+
+
+def test_the_union_is_tested_and_noted_proved_by_the_audit_and_answered_by_the_gate(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = json.loads((folder / "both.json").read_text())
+    narrow, wide = file["union_with"]
+    text = (folder / "narrow.json").read_bytes()
+    assert narrow["digest"] == hashlib.sha256(text).hexdigest()
+    assert (narrow["apis"], narrow["verdict"]) == (["language"], "allow")
+    assert (wide["apis"], wide["verdict"]) == (["hardwareConcurrency", "screenWidth"], "block")
+    assert narrow["digest"][:12] in file["guarantee"]
+    assert "both together keep this promise, too" in file["guarantee"]
+    assert "both together are above the budget" in file["guarantee"]
+    path, db = str(folder / "both.json"), ["--db", str(folder / "d.duckdb")]
+    capsys.readouterr()
+    assert run(["audit", "certificate", path, *db, "--format", "json"]) == 0
+    claims = {row["claim"] for row in json.loads(capsys.readouterr().out)}
+    assert {"union: allow", "union: block"} <= claims
+    every = "vendor,colorDepth,language"
+    for more in ([], db):
+        assert run(["gate", path, "--want", every, *more]) == 0
+        assert run(["gate", path, "--want", f"vendor,colorDepth,{','.join(WIDE)}", *more]) == 1
+        assert run(["gate", path, "--want", "screenWidth", *more]) in {0, 3}
+    capsys.readouterr()
+    assert run(["check", path, *db, "--format", "json"]) == 0
+    tested = [{*row["apis"]} for row in json.loads(capsys.readouterr().out)]
+    assert {*every.split(",")} in tested
+    assert run(["export", path, "--to", "json"]) == 0
+    written = json.loads(capsys.readouterr().out)
+    assert written["union_with"] == file["union_with"]
+    assert f"without any but {narrow['digest'][:12]}" in written["scope"]
+
+
+@pytest.mark.each
+@pytest.mark.parametrize(
+    ("change", "claim"),
+    [
+        (lambda file: file["union_with"][1].update(verdict="allow"), "union: allow"),
+        (lambda file: file["union_with"][0].update(verdict="undecided"), "union: undecided"),
+        (lambda file: file["union_with"][0].update(apis=["vendor"]), "scope, unions"),
+        (lambda file: file["union_with"][0].update(digest="0" * 64), "scope, unions"),
+        (lambda file: file["union_with"].pop(), "scope, unions"),
+        (lambda file: file.pop("union_with"), "scope, unions"),
+        (lambda file: file["scope"].update(vocabulary=3), "scope, unions"),
+        (lambda file: file.pop("scope"), "scope, unions"),
+        (lambda file: file["scope"].update(others="block"), ""),
+        (lambda file: file["scope"].update(about=["Navigator.vendor"]), ""),
+        (lambda file: file["scope"].update(window_days=7), ""),
+        (lambda file: file.update(universe=None, view_weight=None, level=0.05), ""),
+        (lambda file: file.update(missing="drop"), ""),
+        (lambda file: file["view"].update(transforms={"language": {"constant": "x"}}), ""),
+    ],
+)
+def test_what_is_changed_of_unions_and_of_what_a_file_is_about_is_refused(
+    change: Callable[[dict[str, Any]], Any],
+    claim: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = json.loads((folder / "both.json").read_text())
+    change(file)
+    altered = folder / "altered.json"
+    altered.write_text(json.dumps(file))
+    capsys.readouterr()
+    db = ["--db", str(folder / "d.duckdb")]
+    audited = run(["audit", "certificate", str(altered), *db, "--format", "json"])
+    assert audited in {1, 2}
+    said = capsys.readouterr()
+    if audited == 1:
+        assert claim
+        refused = {row["claim"] for row in json.loads(said.out) if row["answer"] == "not proved"}
+        assert any(one.endswith(claim) for one in refused), refused
+    else:
+        assert len(said.err.splitlines()) <= 2, said.err
+    assert run(["gate", str(altered), "--want", "vendor", *db]) == 2
+
+
+@pytest.mark.each
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--fixed-question"], "fixed before"),
+        (["--missing", "drop"], "lack a candidate"),
+        (["--realised"], "realised"),
+        (["--setting", "sample"], "--union-with"),
+        (["--search-users", "500"], "--union-with"),
+        (["--what-if", "language"], "changes its values"),
+    ],
+)
+def test_what_no_test_covers_is_not_joined(
+    more: list[str], said: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "--what-if" in more:
+        (folder / "coarser.toml").write_text('[language]\nconstant = "x"\n')
+        more = ["--what-if", str(folder / "coarser.toml")]
+    capsys.readouterr()
+    assert run(command(folder, "no", "vendor", *beside(folder, "narrow"), *more)) == 2
+    assert said in capsys.readouterr().err
+    if "--fixed-question" in more:  # the way out that the hint names
+        file = decided(folder, "no", "vendor,language", *beside(folder, "narrow"), *more)
+        assert file["union_with"][0]["verdict"] == "allow"
+
+
+def test_files_of_before_are_read_without_what_they_lack(folder: Path) -> None:
+    file = decided(folder, "before", "vendor,colorDepth")
+    del file["scope"], file["wishes"]
+    (folder / "old.json").write_text(json.dumps(file))
+    assert read_decision(folder / "old.json").scope is None
+    db = ["--db", str(folder / "d.duckdb")]
+    assert run(["gate", str(folder / "old.json"), "--want", "vendor", *db]) == 0
+    assert run(["audit", "certificate", str(folder / "old.json"), *db]) in {0, 3}
+
+
+def test_names_that_came_after_the_first_log_have_no_level_of_its_names(tmp_path: Path) -> None:
+    """Half of delta is for sets of the names of the first log: a union with another is none."""
+    db = ["--db", str(tmp_path / "d.duckdb"), "-q"]
+    for name, api in (("first", "language"), ("second", "vendor")):
+        lines = [f"u{i},v{i % 3}" for i in range(USERS)]
+        (tmp_path / f"{name}.csv").write_text("\n".join([f"user,{api}", *lines]) + "\n")
+        assert run(["ingest", str(tmp_path / f"{name}.csv"), *db]) == 0
+    decided(tmp_path, "other", "vendor")
+    assert decided(tmp_path, "alone", "language")["first_names"] == 1
+    both = decided(tmp_path, "both", "language", *beside(tmp_path, "other"))
+    assert both["first_names"] == 0
+    assert both["union_with"][0]["verdict"] == "allow"
+    assert run(["audit", "certificate", str(tmp_path / "both.json"), *db[:2]]) == 0
