@@ -452,6 +452,35 @@ def test_forms_and_records_name_the_member_that_nothing_reads(shared: Running) -
     assert shared.get("/v1/collector.js?ver=6.1").status_code == 200
 
 
+def test_nothing_that_stands_twice_is_taken(running: Running) -> None:
+    """Whoever looks at a request on its way may take the first of two, and the service the last."""
+    page, other = running.keys["page"], running.keys["backend"]
+    record = '{"user": "u", "api": "A.a", "value": 1, "visit_id": "v"}'
+    assert running.post(record.replace("1", '{"user": {"user": 1}}'), "page").status_code == 202
+    for twice in (
+        record.replace("{", '{"user": "v", '),
+        record.replace("}", ', "us\\u0065r": "v"}'),
+        record.replace("1", '{"a": 1, "a": 2}'),
+        '{"user": "u", "user": "v", "components": {"x": {"value": 1, "duration": 1}}}',
+    ):
+        assert running.post(twice, "page").status_code == 400, twice
+    reports = {"content-type": "application/reports+json"}
+    report = '{"type": "x", "type": "y"}'
+    answer = running.request("POST", "/v1/reports", key="page", content=report, headers=reports)
+    assert answer.status_code == 400
+    path = f"/v1/observations?key={page}&key={other}"
+    assert running.post(record, "", path).json() == {"error": "member 'key' stands twice"}
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    given = f"token=x&token={running.keys['ann']}"
+    assert running.request("POST", "/login", content=given, headers=form).status_code == 400
+    head = f"POST /v1/observations HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {page}\r\n"
+    head += f"Content-Type: text/plain\r\nContent-Length: {len(record)}\r\n"
+    for more in (f"Authorization: Bearer {other}", "Content-Type: text/html"):
+        found = answers(running, f"{head}{more}\r\n\r\n{record}".encode())
+        assert found.startswith(b"HTTP/1.1 400"), more
+        assert not found.endswith(b"[open]"), more
+
+
 def test_addresses_take_what_their_description_says(shared: Running) -> None:
     described = shared.get("/v1/openapi.json").json()
     for path, operations in described["paths"].items():
