@@ -72,12 +72,11 @@ def _laboratory(browser: str) -> str:
     """Say what was measured in a browser, and how long that took where all of it is known."""
     found = json.loads(FILE.read_text(encoding="utf-8"))["browsers"][browser]
     secrets = found["secrets"].values()
-    ways = max(secret["tried"] for secret in secrets)
+    tried = {secret["tried"] for secret in secrets}
+    ways = " to ".join(f"{number:,}" for number in sorted({min(tried), max(tried)}))
     seconds = [secret["seconds"] for secret in secrets if "seconds" in secret]
     whole = f", {sum(seconds) / 60:.0f} minutes" * (len(seconds) == len(secrets))
-    return (
-        f"{browser} {found['version']}: {len(secrets)} secrets, {ways:,} ways to read each{whole}."
-    )
+    return f"{browser} {found['version']}: {len(secrets)} secrets, {ways} ways to read each{whole}."
 
 
 def _rows(

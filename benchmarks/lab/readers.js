@@ -610,6 +610,40 @@ const largest = (gl) => {
     fits((side) => gl.renderbufferStorage(gl.RENDERBUFFER, gl.RGBA4, side, 1)),
   ];
 };
+const counts = (gl) => {
+  const most = (make) => [2, 3, 4, 6, 8, 12, 16, 24, 28, 32, 36, 48, 64, 72, 80, 84, 96, 128, 160, 192, 256].filter((count) => (make(count), gl.getError() === gl.NO_ERROR)).pop();
+  const shader = (kind, text) => { const one = gl.createShader(kind); gl.shaderSource(one, text); gl.compileShader(one); return one; };
+  const program = (count) => {
+    const made = gl.createProgram();
+    gl.attachShader(made, shader(gl.VERTEX_SHADER, "void main() { gl_Position = vec4(0); }"));
+    gl.attachShader(made, shader(gl.FRAGMENT_SHADER,
+      `precision mediump float; uniform vec4 u[${count}]; void main() { vec4 s = vec4(0); for (int i = 0; i < ${count}; i++) s += u[i]; gl_FragColor = s; }`));
+    gl.linkProgram(made);
+    return made;
+  };
+  // The least of some numbers that is not below a constant: an array of a negative size is refused.
+  const within = (name, counts) => counts.find((count) => gl.getShaderParameter?.(
+    shader(gl.FRAGMENT_SHADER, `precision mediump float; float a[${count} - ${name} + 1]; void main() { a[0] = 1.0; gl_FragColor = vec4(a[0]); }`), gl.COMPILE_STATUS));
+  const large = program(500);
+  const linked = !!gl.getProgramParameter?.(large, gl.LINK_STATUS);
+  gl.useProgram(large);
+  const used = gl.getError() === gl.NO_ERROR;
+  gl.bindTexture(gl.TEXTURE_2D, gl.createTexture());
+  gl.bindFramebuffer(gl.FRAMEBUFFER, gl.createFramebuffer());
+  return [
+    most((count) => gl.activeTexture(gl.TEXTURE0 + count - 1)),
+    most((count) => gl.disableVertexAttribArray(count - 1)),
+    most((count) => gl.vertexAttrib4f(count - 1, 0, 0, 0, 1)),
+    gl.bindSampler && most((count) => gl.bindSampler(count - 1, null)),
+    gl.bindBufferBase && most((count) => gl.bindBufferBase(gl.UNIFORM_BUFFER, count - 1, null)),
+    gl.bindBufferBase && most((count) => gl.bindBufferBase(gl.TRANSFORM_FEEDBACK_BUFFER, count - 1, null)),
+    gl.drawBuffers && most((count) => gl.drawBuffers(Array(count).fill(gl.NONE))),
+    gl.readBuffer && most((count) => gl.readBuffer(gl.COLOR_ATTACHMENT0 + count - 1)),
+    most((level) => gl.texImage2D(gl.TEXTURE_2D, level, gl.RGBA, 1, 1, 0, gl.RGBA, gl.UNSIGNED_BYTE, null)),
+    within("gl_MaxFragmentUniformVectors", [224, 256, 1024, 4096]), within("gl_MaxVaryingVectors", [15, 16, 30, 31, 32]),
+    within("gl_MaxVertex\\\nUniformVectors", [256, 1024, 4096]), linked, used,
+  ];
+};
 // Readers of canvases: of an element's or an OffscreenCanvas, which `make` gives anew.
 const canvasReaders = (at, make) => {
   const found = {};
@@ -623,6 +657,7 @@ const canvasReaders = (at, make) => {
     found[`a triangle of ${type}`] = inContext((gl) => digest(triangle(gl)));
     found[`a triangle of ${type} without its low bits`] = inContext((gl) => digest(triangle(gl).map((part) => part >> 4)));
     found[`${type}RenderingContext.getParameter#sizes`] = inContext(largest); // of the viewport, and which fail
+    found[`${type}RenderingContext.getParameter#units`] = inContext(counts); // that are taken, and what shaders say of them
     found[`which extensions ${type} gives`] = inContext((gl) =>
       ["EXT_texture_filter_anisotropic", "WEBGL_compressed_texture_s3tc", "OES_texture_float_linear", "EXT_color_buffer_float"].map((name) => !!gl.getExtension(name)));
     found[`a context of ${type} that is given back`] = inContext((gl) => !!gl.getExtension("WEBGL_lose_context")?.loseContext());

@@ -37,7 +37,7 @@ from fpmonitor.disclosure import (
     publishable_groups,
 )
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.policy import Look, disclosed_from
+from fpmonitor.policy import Drawn, Look, disclosed_from
 from fpmonitor.population.beside import USERS, SpectrumBeside, days_in_words, unit_spectrum
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.results import Members
@@ -62,6 +62,7 @@ _OTHERWISE = "not as in the data"
 _ASKED = (
     *("sign", "k", "population", "budget", "users", "delta", "bases", "universe", "first_names"),
     *("factors", "bias", "fakes", "value_share", "capped", "mean", "least_share"),
+    "worst_share",
 )
 _AS_FOUND, _LEAST = 1e-6, 1e-12
 _LACKING = "it is not told"
@@ -111,6 +112,8 @@ class Facts:
         wishes: As in `Decision`, of what the file says was wished; empty in files of before.
         counters: What may have counted the groups, as `Decision.engine`; null in files of before.
         users_possible, users_needed, users_range, by_visits: As in `Decision`, where it has them.
+        drawn: Of how many users those of strata or clusters were drawn; null without a draw, and in
+            files of before.
         again: Where some users were searched: the chains that were tested on the others, and the
             lists, as a search among the same users gives them; null in files of before.
     """
@@ -135,6 +138,7 @@ class Facts:
     users_needed: tuple[int | None, ...] | None = None
     users_range: tuple[tuple[int | None, int | None], ...] | None = None
     by_visits: ByVisits | None = None
+    drawn: Drawn | None = None
     again: SearchedAgain | None = None
 
 
@@ -184,6 +188,7 @@ def facts_of(
         first_names=eligible_users.first_of(decision.asked)
         if eligible_users.audience is Audience.OWNER
         else None,
+        drawn=eligible_users.drawn if decision.confirmation is None else None,
     )
     if decision.components or decision.policy.delta is None:
         return facts
@@ -313,6 +318,9 @@ def _first_look(facts: Facts) -> Iterator[Discrepancy]:
 
 def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     """Compare what screens say of the data and the search beside the verdicts."""
+    if facts.drawn is not None:
+        said = decision.drawn and replace(decision.drawn, users=facts.drawn.users)
+        yield Discrepancy("observed", _OTHERWISE * (said != facts.drawn))
     if decision.by_visits is not None:
         differs = decision.by_visits != facts.by_visits
         # Later visits with the last values of before leave the digest as it was.

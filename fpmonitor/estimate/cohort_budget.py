@@ -215,8 +215,10 @@ class CohortTest:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Tell all from which a stranger can prove the test again."""
+        """Tell all from which a stranger can prove the test again, and of which question it is."""
         return {
+            "least_share": self.least_share,
+            "worst_share": self.worst_share,
             "parts": [part.to_json(self.share) for part in self.parts],
             "unseen": self.unseen.to_json(self.share),
         }

@@ -86,6 +86,30 @@ function run(withheld, base) {
     renderbufferStorage: [2, 3], renderbufferStorageMultisample: [3, 4], texImage2D: [3, 4], texImage3D: [3, 4, 5],
     texStorage2D: [3, 4], texStorage3D: [3, 4, 5],
   };
+  // Methods that name one of several units: how many all are told, where numbers begin, and the place of the number.
+  const ATTACHMENT = 0x8ce0, placed = { __proto__: null };
+  for (const [most, first, place, names] of [
+    [least.MAX_COMBINED_TEXTURE_IMAGE_UNITS, 0x84c0, 0, "activeTexture"],
+    [least.MAX_COMBINED_TEXTURE_IMAGE_UNITS, 0, 0, "bindSampler"],
+    [least.MAX_VERTEX_ATTRIBS, 0, 0, "disableVertexAttribArray enableVertexAttribArray getVertexAttrib getVertexAttribOffset"],
+    [least.MAX_VERTEX_ATTRIBS, 0, 0, "vertexAttrib1f vertexAttrib2f vertexAttrib3f vertexAttrib4f vertexAttribI4i vertexAttribI4ui"],
+    [least.MAX_VERTEX_ATTRIBS, 0, 0, "vertexAttrib1fv vertexAttrib2fv vertexAttrib3fv vertexAttrib4fv vertexAttribI4iv"],
+    [least.MAX_VERTEX_ATTRIBS, 0, 0, "vertexAttribDivisor vertexAttribI4uiv vertexAttribIPointer vertexAttribPointer"],
+    [least.MAX_VERTEX_ATTRIBS, 0, 1, "bindAttribLocation"],
+    [least.MAX_COLOR_ATTACHMENTS, ATTACHMENT, 0, "readBuffer"],
+    [least.MAX_COLOR_ATTACHMENTS, ATTACHMENT, 1, "framebufferRenderbuffer framebufferTexture2D framebufferTextureLayer"],
+    [least.MAX_COLOR_ATTACHMENTS, ATTACHMENT, 1, "getFramebufferAttachmentParameter"],
+    [least.MAX_DRAW_BUFFERS, 0, 1, "clearBufferfv clearBufferiv clearBufferuiv"],
+    [least.MAX_UNIFORM_BUFFER_BINDINGS, 0, 1, "bindBufferBase bindBufferRange getIndexedParameter"],
+    [least.MAX_UNIFORM_BUFFER_BINDINGS, 0, 2, "uniformBlockBinding"],
+    // A texture of the largest size has so many levels.
+    [13, 0, 1, "compressedTexImage2D compressedTexImage3D copyTexImage2D texImage2D texImage3D"],
+  ])
+    for (const name of names.split(" ")) placed[name] = { most, first, place };
+  // What shaders read of these limits.
+  const constants = { __proto__: null, gl_MaxFragmentInputVectors: 15, gl_MaxVertexOutputVectors: 16 };
+  for (const [name, most] of limited)
+    constants[`gl_${name.toLowerCase().replace(/(?:^|_)(.)/g, (_, letter) => letter.toUpperCase())}`] = most;
   const images = [
     ["HTMLCanvasElement", "width", "height"], ["HTMLImageElement", "naturalWidth", "naturalHeight"],
     ["HTMLVideoElement", "videoWidth", "videoHeight"], ["ImageBitmap", "width", "height"], ["ImageData", "width", "height"],
@@ -239,6 +263,8 @@ function run(withheld, base) {
           return samples && apply(lengthOf, samples, []) ? Int32Array.of(least.SAMPLES) : samples;
         });
         limitSizes(type, { native, method, getter });
+        limitUnits(type, { method });
+        limitShaders(type, { native, method });
       }
       method(type, "getParameter", (real, self, given) => {
         const asked = given[0] >>> 0;
@@ -329,7 +355,119 @@ function run(withheld, base) {
     each(["drawingBufferWidth", "drawingBufferHeight"], (side) => getter(type, side, (_, size) => cut(size)));
   }
 
-  const { has, add } = WeakSet.prototype, { get, set } = WeakMap.prototype, { slice, toLowerCase } = String.prototype;
+  // So for units that have a number, of which all have so many: the browser is given one that nothing has.
+  function limitUnits(type, { method }) {
+    const isBeyond = (number, most, first) => number - first >= most && (first != ATTACHMENT || number - first < 32);
+    for (const name in placed)
+      method(type, name, (real, self, given) => {
+        const { most, first, place } = placed[name], parts = [];
+        for (let each = 0; each < given.length; each++) put(parts, each, given[each]);
+        if (place < given.length) {
+          const isOfOutput = place == 1 && most == least.MAX_UNIFORM_BUFFER_BINDINGS && (parts[0] |= 0) == 0x8c8e;
+          const number = parts[place] >>> 0;
+          const all = isOfOutput ? least.MAX_TRANSFORM_FEEDBACK_SEPARATE_ATTRIBS : most;
+          put(parts, place, isBeyond(number, all, first) ? -1 : number);
+        }
+        return apply(real, self, parts);
+      });
+    // Lists are read once, as the browser would.
+    const withList = (name, place, judge) =>
+      method(type, name, (real, self, given) => {
+        const parts = [], list = [];
+        for (let each = 0; each < given.length; each++) put(parts, each, given[each]);
+        try {
+          for (const one of parts[place]) put(list, list.length, typeof one == "string" ? one : one >>> 0);
+        } catch {
+          return apply(real, self, parts);
+        }
+        put(parts, place, listed(list));
+        judge(list, parts);
+        return apply(real, self, parts);
+      });
+    const withoutBeyond = (list) => {
+      for (let each = 0; each < list.length; each++)
+        if (isBeyond(list[each], least.MAX_COLOR_ATTACHMENTS, ATTACHMENT)) put(list, each, -1);
+    };
+    for (const name of ["invalidateFramebuffer", "invalidateSubFramebuffer"]) withList(name, 1, withoutBeyond);
+    withList("drawBuffers", 0, (list) => {
+      withoutBeyond(list);
+      if (list.length > least.MAX_DRAW_BUFFERS) put(list, 255, 0);
+    });
+    withList("transformFeedbackVaryings", 1, (list, parts) => {
+      if ((parts[2] | 0) == 0x8c8d && list.length > least.MAX_TRANSFORM_FEEDBACK_SEPARATE_ATTRIBS) put(parts, 2, -1);
+    });
+  }
+
+  // Shaders read the limits that all are told; a program that needs more than these is not linked.
+  function limitShaders(type, { native, method }) {
+    const sources = new WeakMap(), judged = new WeakMap(), limit = /\bgl_M(ax|in)\w+/g, joined = /\\\r?\n/g;
+    for (const pattern of [limit, joined])
+      for (const [member, value] of [["exec", exec], ["flags", "g"], ["global", true], ["unicode", false]]) put(pattern, member, value);
+    const limitOf = (name) => {
+      const isThere = name in constants && (type == "WebGL2RenderingContext" || name != "gl_MaxDrawBuffers");
+      return isThere ? `(${constants[name]})` : name;
+    };
+    method(type, "shaderSource", (real, self, given) => {
+      if (given.length < 2) return apply(real, self, given);
+      const source = `${given[1]}`, answer = apply(real, self, [
+        given[0], apply(replaceIn, limit, [apply(replaceIn, joined, [source, ""]), limitOf]),
+      ]);
+      apply(set, sources, [given[0], source]);
+      return answer;
+    });
+    method(type, "getShaderSource", (real, self, given) => {
+      const found = apply(real, self, given);
+      return found ? apply(get, sources, [given[0]]) ?? found : found;
+    });
+    const parameterOf = native(type, "getProgramParameter");
+    const uniformOf = native(type, "getActiveUniform"), blocksOf = native(type, "getActiveUniforms");
+    const sizeOf = native("WebGLActiveInfo", "size", "get"), kindOf = native("WebGLActiveInfo", "type", "get");
+    const createProgram = native(type, "createProgram"), deleteProgram = native(type, "deleteProgram");
+    const columns = { // of matrices
+      __proto__: null, 0x8b5a: 2, 0x8b5b: 3, 0x8b5c: 4, 0x8b65: 2, 0x8b66: 2, 0x8b67: 3, 0x8b68: 3, 0x8b69: 4, 0x8b6a: 4,
+    };
+    // Vertices and fragments have theirs each; which of both a uniform is of is not told.
+    const mostVectors = least.MAX_VERTEX_UNIFORM_VECTORS + least.MAX_FRAGMENT_UNIFORM_VECTORS;
+    const isTooLarge = (gl, program) => {
+      const known = apply(get, judged, [program]);
+      if (known !== undefined) return known;
+      if (attempt(parameterOf, gl, [program, 0x8b82]) !== true) return false; // it is not linked in any case
+      let vectors = 0, samplers = 0;
+      const count = apply(parameterOf, gl, [program, 0x8b86]);
+      for (let place = 0; place < count; place++) {
+        if (blocksOf && apply(blocksOf, gl, [program, listed([place]), 0x8a3a])[0] != -1) continue;
+        const found = apply(uniformOf, gl, [program, place]);
+        if (!found) continue; // the context was lost
+        const kind = apply(kindOf, found, []), size = apply(sizeOf, found, []);
+        if ((kind >= 0x8b5e && kind <= 0x8b60) || kind == 0x8b62 || (kind >= 0x8dc1 && kind <= 0x8dd8)) samplers += size;
+        else vectors += size * (columns[kind] ?? 1);
+      }
+      const isLarge =
+        vectors > mostVectors || samplers > least.MAX_COMBINED_TEXTURE_IMAGE_UNITS ||
+        apply(parameterOf, gl, [program, 0x8b89]) > least.MAX_VERTEX_ATTRIBS ||
+        (blocksOf && apply(parameterOf, gl, [program, 0x8a36]) > least.MAX_COMBINED_UNIFORM_BLOCKS);
+      apply(set, judged, [program, isLarge]);
+      return isLarge;
+    };
+    method(type, "linkProgram", (real, self, given) => {
+      const answer = apply(real, self, given);
+      attempt(drop, judged, [given[0]]);
+      return answer;
+    });
+    method(type, "getProgramParameter", (real, self, given) => {
+      if (given.length < 2) return apply(real, self, given);
+      const asked = given[1] >>> 0, value = apply(real, self, [given[0], asked]);
+      return asked == 0x8b82 && value === true ? !isTooLarge(self, given[0]) : value;
+    });
+    method(type, "useProgram", (real, self, given) => {
+      if (!given[0] || !isTooLarge(self, given[0])) return apply(real, self, given);
+      const none = apply(createProgram, self, []);
+      apply(real, self, [none]);
+      apply(deleteProgram, self, [none]);
+    });
+  }
+
+  const { has, add } = WeakSet.prototype, { delete: drop, get, set } = WeakMap.prototype, { slice, toLowerCase } = String.prototype;
   const FRAMES = "iframe,frame,object,embed";
   const isFrameKind = /^(i?frame|object|embed)$/i, hasFrame = /<(i?frame|object|embed)\b/i, runsAtOnce = /<[a-z][^\s>]*-|\s(on|is)[a-z]*\s*=/i;
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 USERS = 2_000
 APIS = "language,vendor,hardwareConcurrency,screenWidth"
 ASKED = ["--k", "10", "--budget", "8%", "-n", str(USERS)]
+FEW = ["--k", "10", "--budget", "30%", "-n", str(USERS)]
 WITH_LEVELS = """[[component]]
 name = "screen"
 apis = ["screenWidth"]
@@ -34,6 +35,7 @@ levels = [{top = ["en", "de"]}, {raw = true}]
 FILES = {
     "levels": WITH_LEVELS,
     "weights": "language = 3\nvendor = 0.5\n",
+    "strata": 'by = "country"\n[shares]\nDE = 0.6\nFR = 0.4\n',
 }
 KINDS: dict[str, list[str]] = {
     "plain": [*ASKED, "--candidates", f"{APIS},platform"],
@@ -43,6 +45,10 @@ KINDS: dict[str, list[str]] = {
     "menu": [*ASKED, "--candidates", APIS, "--given", "system", "--given-menu", "family,system"],
     "union": [*ASKED, "--candidates", APIS, "--union-with", "plain.json"],
     "levels": ["--levels", "levels", "--budget", "8%", "--k", "10"],
+    "cohorts": [*ASKED, "--candidates", APIS, "--given", "family,system", "--budget-each", "40%"],
+    "strata": [*ASKED, "--candidates", APIS, "--strata", "strata"],
+    "cluster": [*FEW, "--candidates", APIS, "--cluster", "household"],
+    "linked": [*ASKED, "--candidates", APIS, "--link-budget", "40%"],
 }
 # All members of these are changed; of others what a plain file does not have.
 WHOLE = {"plain", "weights", "search", "levels"}
@@ -292,6 +298,28 @@ def test_what_a_file_cannot_have_or_nobody_noted_is_not_proved(
     assert run(command["audit"]) in exits
     for name, words in command.items():
         assert exits != {2} or run(words) == 2, name
+
+
+@pytest.mark.each
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("cohorts", lambda file: file["policy"]["cohorts"].update(least_share=0.049)),
+        ("cohorts", lambda file: file["policy"]["cohorts"].update(worst_share=True)),
+        ("cluster", lambda file: file.update(observed=USERS + 1)),
+        ("cluster", lambda file: file.pop("observed")),
+        ("strata", lambda file: file.update(binding_stratum="DE")),
+    ],
+)
+def test_another_least_share_or_draw_is_refused(
+    kind: str, change: Callable[[dict[str, Any]], Any], folder: Path
+) -> None:
+    file, content = made(folder, kind)
+    command = commands(file, folder, content["recommended"])
+    assert run(command["gate"]) == run(command["audit"]) == 0
+    change(content)
+    file.write_text(json.dumps(content))
+    assert (run(command["gate"]), run(command["audit"])) == (2, 1)
 
 
 @pytest.mark.usefixtures("proofs_once")

@@ -61,6 +61,53 @@ const read = async (at) => {
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, gl.RGBA, gl.UNSIGNED_BYTE, wide);
     return [gl.getParameter(gl.VIEWPORT), gl.getParameter(gl.LINE_WIDTH), gl.drawingBufferWidth, texture, buffer, gl.getError()].join();
   });
+  await note("units", () => {
+    const gl = document.createElement("canvas").getContext("webgl2");
+    if (!gl) return "32,16,16,32,24,4,4,4,13,true,true,true,480,0,true";
+    const taken = [];
+    const most = (use) => {
+      gl.getError();
+      let count = 1;
+      while (count < 300 && (use(count), gl.getError() == 0)) count++;
+      taken.push(count - 1);
+    };
+    const program = (text) => {
+      const made = gl.createProgram();
+      for (const [kind, body] of [[gl.VERTEX_SHADER, "void main() { gl_Position = vec4(0); }"], [gl.FRAGMENT_SHADER, text]]) {
+        const shader = gl.createShader(kind);
+        gl.shaderSource(shader, body);
+        gl.compileShader(shader);
+        gl.attachShader(made, shader);
+        if (gl.getShaderSource(shader) != body) taken.push("another source");
+      }
+      gl.linkProgram(made);
+      return made;
+    };
+    const links = (text) => gl.getProgramParameter(program(text), gl.LINK_STATUS);
+    const withUniforms = (count) =>
+      `precision mediump float; uniform vec4 u[${count}]; void main() { vec4 s; for (int i = 0; i < ${count}; i++) s += u[i]; gl_FragColor = s; }`;
+    most((count) => gl.activeTexture(gl.TEXTURE0 + count - 1));
+    most((count) => gl.disableVertexAttribArray(count - 1));
+    most((count) => gl.vertexAttrib4f(count - 1, 0, 0, 0, 1));
+    most((count) => gl.bindSampler(count - 1, null));
+    most((count) => gl.bindBufferBase(gl.UNIFORM_BUFFER, count - 1, null));
+    most((count) => gl.bindBufferBase(gl.TRANSFORM_FEEDBACK_BUFFER, count - 1, null));
+    gl.bindFramebuffer(gl.FRAMEBUFFER, gl.createFramebuffer());
+    most((count) => gl.drawBuffers(Array(count).fill(gl.NONE)));
+    most((count) => gl.readBuffer(gl.COLOR_ATTACHMENT0 + count - 1));
+    gl.bindTexture(gl.TEXTURE_2D, gl.createTexture());
+    most((count) => gl.texImage2D(gl.TEXTURE_2D, count - 1, gl.RGBA, 1, 1, 0, gl.RGBA, gl.UNSIGNED_BYTE, null));
+    for (const [name, all] of [["gl_MaxVertexUniformVectors", 256], ["gl_MaxVarying\\\nVectors", 15], ["gl_MaxFragmentUniformVectors", 224]])
+      taken.push(links(`precision mediump float; float a[${name} - ${all - 1}]; void main() { a[0] = 1.0; gl_FragColor = vec4(a[0]); }`)
+        && !links(`precision mediump float; float a[${name} - ${all}]; void main() { gl_FragColor = vec4(1); }`));
+    taken.push([200, 224, 480, 481, 1000].filter((count) => links(withUniforms(count))).pop());
+    gl.getError();
+    gl.useProgram(program(withUniforms(481)));
+    taken.push(gl.getError() == 0 ? 1 : 0);
+    gl.useProgram(program(withUniforms(200)));
+    taken.push(gl.getError() == 0);
+    return taken.join();
+  });
   await note("extensions", () => {
     const gl = document.createElement("canvas").getContext("webgl");
     return !gl || gl.getSupportedExtensions().every((name) => gl.getExtension(name)) && !gl.getExtension("WEBGL_compressed_texture_s3tc");

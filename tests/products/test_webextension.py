@@ -61,6 +61,7 @@ HIDDEN = {
     "blob": True, "offscreen": True, "renderer": "null", "sound": "NotAllowedError",
     "hover": True, "limits": "1,1 15 16 224 256 32 4096 4096,4096", "extensions": True,
     "sizes": "0,0,4096,4096,1,4096,4096,4096,1281",
+    "units": "32,16,16,32,24,4,4,4,13,true,true,true,480,0,true",
     "fonts": "loaded,loaded,1,1,true", "adapter": None, "hints": "bitness,model",
     "told": 'true ["Watch","XR"] [{"brand":"B","version":"1.2.3"}]',
 }  # fmt: skip
