@@ -219,8 +219,11 @@ def _parsed(raw: bytes) -> tuple[Any, str | None]:
 
 
 def record_json(raw: bytes) -> Any:
-    """Parse JSON as `safe_files.strict_json` does."""
-    return safe_files.strict_json(raw.decode())
+    """Parse JSON as `safe_files.strict_json` does; of a member that stands twice the last counts.
+
+    To look for these takes two thirds more time.
+    """
+    return safe_files.strict_json(raw.decode(), may_repeat=True)
 
 
 def document(log: LogFile, *, whole: bool = False) -> Any:

@@ -203,12 +203,16 @@ def untyped(content: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(content))
 
 
-def strict_json(text: str) -> Any:
+def strict_json(text: str, *, may_repeat: bool = False) -> Any:
     """Parse JSON without NaN, Infinity, halves of characters, and members that stand twice.
 
     Of two members of one name one reader takes the first, another the last (RFC 8259, 4).
+
+    Args:
+        may_repeat: Let them stand, and take the last.
     """
-    content = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_members)
+    members = None if may_repeat else _members
+    content = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=members)
     if "\\ud" in text or "\\uD" in text:
         json.dumps(content, ensure_ascii=False).encode()
     return content

@@ -35,7 +35,7 @@ def unions_asked(
     found = [_union(population, begun, Path(path)) for path in decide_question.union_with]
     asked = replace(begun, union_with=tuple(found))
     if reason := asked.not_to_join:
-        raise InputError(f"union-with: {reason}", hint="name it as a candidate, too")
+        raise InputError(f"union-with: {reason}", hint=_hint(asked))
     beyond = [api for api in asked.asked if api not in begun.policy.candidates]
     if not beyond:
         return asked.union_with
@@ -52,9 +52,19 @@ def unions_asked(
     return asked.union_with
 
 
+def _hint(asked: Decision) -> str:
+    is_changed = not asked.view.transforms.keys().isdisjoint(asked.asked)
+    return "ask without `--what-if`" if is_changed else "name it as a candidate, too"
+
+
 def _union(population: Population, begun: Decision, path: Path) -> UnionWith:
     """Read what a decision recommends, as the log calls it."""
     other = read_credible_decision(path, read_decision)
+    for api in other.recommended:
+        if api in other.view.transforms:
+            raise InputError(
+                f"union-with: {path} changes the values of {api}", hint="decide it without"
+            )
     cohorts = begun.policy.cohorts
     given = () if cohorts is None else cohorts.given
     called = [api if api in population.apis else other.means(api) for api in other.recommended]

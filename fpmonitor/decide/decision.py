@@ -517,7 +517,8 @@ class Decision(Result):
         """Say of which set of another decision nothing follows from the tests; empty for none.
 
         What is no candidate may be joined as any API may be chosen after looking, and only where
-        neither the users nor their values follow from which APIs are candidates.
+        the users do not follow from which APIs are candidates. Nobody knows whether the other list
+        changes values as the question does.
         """
         candidates = {*self.policy.candidates}
         whys = {
@@ -526,8 +527,12 @@ class Decision(Result):
             "is of visits": self.policy.by_visits,
             "is of a realised share": self.policy.realised,
         }
-        for api in [api for each in self.union_with for api in each.apis if api not in candidates]:
-            for why, holds in {**whys, "changes its values": api in self.view.transforms}.items():
+        joined = [api for each in self.union_with for api in each.apis]
+        for api in joined:
+            if api in self.view.transforms:
+                return f"{api}, and the question changes its values"
+        for api in [api for api in joined if api not in candidates]:
+            for why, holds in whys.items():
                 if holds:
                     return f"{api}, which is no candidate, and the question {why}"
         searched = self.union_with and self.confirmation is not None
@@ -832,6 +837,19 @@ class Decision(Result):
         return decision
 
 
+def _check_scope(decision: Decision) -> None:
+    """Refuse what a decision cannot be about, alone or with others."""
+    if (scope := decision.scope) is not None:
+        if scope.about != decision.about:
+            raise InputError(f"not {_NAME}: `scope.about` is not what its candidates are")
+        if scope.window_days != decision.window_days:
+            raise InputError(f"not {_NAME}: `scope.window_days` is not as long as `days`")
+    elif decision.union_with or (decision.policy.cohorts and decision.policy.cohorts.menu):
+        raise InputError(f"not {_NAME}: `scope` is lacking, which all with unions or a menu have")
+    if wanting := decision.not_to_join:
+        raise InputError(f"not {_NAME}: `union_with` has {wanting}")
+
+
 def _check_beside(decision: Decision) -> None:
     """Refuse what cannot stand beside the lists, and a weight above what no set exceeds."""
     for name in _OF_SETS if decision.components else ():
@@ -847,13 +865,7 @@ def _check_beside(decision: Decision) -> None:
         raise InputError(f"not {_NAME}: `observed` is more users than decided, and none drawn")
     if decision.days is not None and decision.days[0] > decision.days[1]:
         raise InputError(f"not {_NAME}: `days` end before they begin")
-    if (scope := decision.scope) is not None:
-        if scope.about != decision.about:
-            raise InputError(f"not {_NAME}: `scope.about` is not what its candidates are")
-        if scope.window_days != decision.window_days:
-            raise InputError(f"not {_NAME}: `scope.window_days` is not as long as `days`")
-    if wanting := decision.not_to_join:
-        raise InputError(f"not {_NAME}: `union_with` has {wanting}")
+    _check_scope(decision)
     for name in ("utility_bound", "utility_possible"):
         most = getattr(decision, name)
         if most is not None and (decision.utility or 0) > most * (1 + 1e-9):

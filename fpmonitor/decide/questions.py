@@ -18,6 +18,7 @@ from fpmonitor.decide.decision import Setting  # noqa: TC001 -- msgspec reads th
 from fpmonitor.decide.view_weight import BASE_WEIGHT, view_cost
 from fpmonitor.errors import UndecidableError
 from fpmonitor.policy import Policy, SampleModel, Visits
+from fpmonitor.population.browsers import KINDS
 from fpmonitor.population.views import View, Volatile
 from fpmonitor.question import Missing, read_strata
 from fpmonitor.results import Result
@@ -219,7 +220,10 @@ def _bound(question: AskedQuestion, *, fixed: bool) -> Any:
     policy, cohorts = bound["policy"], question.policy.cohorts
     if cohorts is not None and cohorts.menu:  # any of it may be given, and is then no candidate
         policy["candidates"] = sorted({*policy["candidates"], *cohorts.menu})
-        policy["cohorts"]["given"] = None
+        free = {*cohorts.menu} - {*cohorts.given} - {*KINDS.values()}
+        left = free - {*question.policy.candidates}
+        # Else each choice of candidates from the menu would be a question that counts as none.
+        policy["cohorts"]["given"] = sorted(left) if fixed and left != free else None
     return bound if fixed else {**policy, "candidates": None}
 
 

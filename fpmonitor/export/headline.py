@@ -92,12 +92,14 @@ def scope_of(decision: Decision, product: Product = BELIEVED) -> str:
     """Say how much of all that pages can read in a product a list of a decision is about."""
     about, readable = _counts(decision, product)
     joined = [each.digest[:12] for each in decision.union_with if each.verdict == "allow"]
-    beside = f"any but {' or '.join(joined)}" if joined else "the list of another decision"
-    beside += ", and not for more than one of these," * (len(joined) > 1)
-    return (
+    said = (
         f"This list covers {about:,} of the {readable:,} known APIs that this product lets pages "
-        f"read. Its budget is for this list alone, without {beside}."
+        "read. Its budget is for this list alone, without the list of another decision."
     )
+    if joined:  # other allowed sets, which gates have, were not tested with any
+        one = ", but of only one of these" * (len(joined) > 1)
+        said += f" Its recommended set may be read with that of {' or '.join(joined)}{one}."
+    return said
 
 
 def _counts(decision: Decision, product: Product) -> tuple[int, int]:

@@ -98,6 +98,22 @@ def test_a_check_says_what_a_new_decision_would_know(
     assert found.advised
 
 
+def test_a_value_of_which_there_is_more_among_fewer_users_is_not_gone(
+    decision: Decision, tmp_path: Path
+) -> None:
+    """Fewer than k users had it on a day on which few came."""
+
+    def values(first: int, k_or_not: int) -> Values:
+        names = {first + i: "yz"[i % 2] for i in range(2 * k_or_not)}
+        return BEFORE | {"a": lambda user: names.get(user, "x")}
+
+    days = {1: (range(9_000), values(0, 12)), 8: (range(10_000, 10_300), values(10_000, 9))}
+    with Monitor(stored(tmp_path / "db", days)) as monitor:
+        found = monitor.check(decision, by="day").renewal
+    assert found is not None
+    assert [(one.api, one.gone) for one in found.moved or ()] == [("a", False)]
+
+
 def test_users_who_stay_as_they_were_are_no_reason_to_decide_again(
     database: Path, decision: Decision
 ) -> None:

@@ -755,3 +755,14 @@ def test_what_a_source_names_otherwise_is_listed_with_a_reason(
     # A header may be taken of requests for pages, and not of those for what they show.
     once = {(one.path, one.kind) for one in report.account.members}
     assert len(once) == len(report.account.members)
+
+
+def test_a_record_in_which_a_member_stands_twice_is_stored_by_the_last(tmp_path: Path) -> None:
+    """It was rejected, as if it were no JSON."""
+    log = tmp_path / "log.jsonl"
+    record = {"version": "3.4.0", "components": {"cpuClass": {"value": "x", "duration": 1}}}
+    doubled = json.dumps(record).replace("{", '{"version": "3.0.0", ', 1)
+    log.write_text(f"{doubled}\n" * 3, encoding="utf-8")
+    with Monitor(tmp_path / "db", create=True) as monitor:
+        [report] = monitor.ingest(log, column_map=ColumnMap({"user": "row"}))
+    assert (report.stored, report.rejected) == (3, 0)

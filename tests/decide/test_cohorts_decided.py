@@ -116,6 +116,9 @@ def test_cohorts_are_chosen_of_a_menu_after_looking_for_the_share_of_the_level_t
     assert level(two) == pytest.approx(level(fixed) / (2 * 3 * 6))
     assert one["level"] == fixed["level"]
     assert two["asked_before"] == one["asked_before"], "another choice is no other question"
+    more = ["--candidates", "fonts,depth,clock,code", "--given", "system", *menu]
+    other = made(database, tmp_path / "other.json", *more)
+    assert other["asked_before"] > one["asked_before"], "other candidates are another question"
     assert "operating system, chosen of a menu of 4, which sites see" in one["guarantee"]
     assert "this question, up to what is chosen of the menu, and its view" in one["guarantee"]
     capsys.readouterr()

@@ -87,7 +87,9 @@ def test_the_union_is_tested_and_noted_proved_by_the_audit_and_answered_by_the_g
     assert run(["export", path, "--to", "json"]) == 0
     written = json.loads(capsys.readouterr().out)
     assert written["union_with"] == file["union_with"]
-    assert f"without any but {narrow['digest'][:12]}" in written["scope"]
+    # Not any allowed set, which gates let sites choose: that was not tested.
+    assert "without the list of another decision." in written["scope"]
+    assert f"recommended set may be read with that of {narrow['digest'][:12]}." in written["scope"]
 
 
 @pytest.mark.each
@@ -101,7 +103,8 @@ def test_the_union_is_tested_and_noted_proved_by_the_audit_and_answered_by_the_g
         (lambda file: file["union_with"].pop(), "scope, unions"),
         (lambda file: file.pop("union_with"), "scope, unions"),
         (lambda file: file["scope"].update(vocabulary=3), "scope, unions"),
-        (lambda file: file.pop("scope"), "scope, unions"),
+        (lambda file: file.pop("scope"), ""),
+        (lambda file: [file.pop(name) for name in ("scope", "wishes")], ""),
         (lambda file: file["scope"].update(others="block"), ""),
         (lambda file: file["scope"].update(about=["Navigator.vendor"]), ""),
         (lambda file: file["scope"].update(window_days=7), ""),
@@ -158,6 +161,21 @@ def test_what_no_test_covers_is_not_joined(
     if "--fixed-question" in more:  # the way out that the hint names
         file = decided(folder, "no", "vendor,language", *beside(folder, "narrow"), *more)
         assert file["union_with"][0]["verdict"] == "allow"
+
+
+def test_values_that_one_of_two_lists_changes_are_not_joined(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other list lets sites read them as they are, also where they are candidates here."""
+    (folder / "wider.toml").write_text('[screenWidth]\nconstant = "x"\n')
+    changed = ["--what-if", str(folder / "wider.toml")]
+    capsys.readouterr()
+    words = command(folder, "no", "vendor,screenWidth", *beside(folder, "wide"), *changed)
+    assert run(words) == 2
+    assert "screenWidth, and the question changes its values" in capsys.readouterr().err
+    decided(folder, "changed", "screenWidth", *changed)
+    assert run(command(folder, "no", "vendor", *beside(folder, "changed"))) == 2
+    assert "changes the values of screenWidth" in capsys.readouterr().err
 
 
 def test_files_of_before_are_read_without_what_they_lack(folder: Path) -> None:

@@ -190,9 +190,8 @@ def test_what_a_release_brings_and_who_has_left_is_told_in_the_first_week(
 ) -> None:
     """Two weeks in a row had to show both, as they must where bots may have come."""
     path, named = tmp_path / "decision.json", []
-    made = on_agents(read_decision(decision), week=0)
-    policy = replace(made.policy, candidates=("a", AGENT, "b"))
-    path.write_text(json.dumps(replace(made, policy=policy).to_json()), encoding="utf-8")
+    made = on_agents(read_decision(decision), "b", week=0)
+    path.write_text(json.dumps(made.to_json()), encoding="utf-8")
     for week in range(4):
         come = np.flatnonzero(np.random.default_rng(week).random(6_000) < 0.4).tolist()
         users = [user for user in come if week < 2 or user % 10]
@@ -225,12 +224,13 @@ def test_a_wrong_log_that_is_corrected_is_no_reason_to_decide_again(
 AGENT = "Navigator.userAgent"
 
 
-def on_agents(decision: Decision, *, week: int) -> Decision:
+def on_agents(decision: Decision, *more: str, week: int) -> Decision:
     """The same, decided on the users of a week by their browsers as well, once it was over."""
     day = (START + timedelta(days=7 * week)).date()
-    policy = replace(decision.policy, candidates=("a", AGENT))
-    made = day + timedelta(days=4)
-    return replace(decision, days=(day, day), made=made, policy=policy, users=1 + week)
+    policy = replace(decision.policy, candidates=("a", AGENT, *more))
+    days, made, users = (day, day), day + timedelta(days=4), 1 + week
+    scope = None  # which files of before lack
+    return replace(decision, days=days, made=made, policy=policy, users=users, scope=scope)
 
 
 def agents_log(
