@@ -70,6 +70,7 @@ class PanelFinding:
     p_value: float = 1.0
     moved: float = 0.0
     values: tuple[MovedValue, ...] = ()
+    gone: bool = False  # Whether of all users fewer than k have now a value that k others had.
 
 
 class _Counted(NamedTuple):
@@ -186,10 +187,19 @@ def _compare_others(
         laws.append(everybody.law)
         rarities += [everybody.rarity] if rarity else []
     values: tuple[MovedValue, ...] = ()
+    gone = False
     if len(names) == 1:
         text = functools.partial(_text, texts=windows[1].texts, name=names[0])
         [codes] = found.tuples.columns
-        values = tuple(_moved_values(codes, found.counts, found.law, k=k, text=text))
+        listed = dict(_moved_values(codes, found.counts, found.law, k=k, text=text))
+        values = tuple(listed.values())
+        now, users = np.unique(windows[1].columns[names[0]], return_counts=True)
+        # Who came in both windows may have it still.
+        still = {*now[users >= k].tolist()}
+        gone = any(
+            one.before and one.after is None and not one.grew and code not in still
+            for code, one in listed.items()
+        )
     for compared, tests in zip(_OF_OTHERS, (laws, rarities), strict=True):
         if tests:
             yield PanelFinding(
@@ -198,6 +208,7 @@ def _compare_others(
                 p_value=max(test.p_value for test in tests),
                 moved=tests[-1].moved,
                 values=values if compared == "values" else (),
+                gone=gone and compared == "values",
             )
 
 
@@ -258,7 +269,7 @@ def _compare_both(
         compared="changed",
         p_value=test.p_value,
         moved=test.moved,
-        values=tuple(_moved_values(codes, counts, test, k=k, text=text)),
+        values=tuple(one for _, one in _moved_values(codes, counts, test, k=k, text=text)),
     )
 
 
@@ -322,8 +333,8 @@ def _moved_values(
     *,
     k: int,
     text: Callable[[int], str | None],
-) -> Iterator[MovedValue]:
-    """Values with the smallest p-values; what fewer than k users have now is not told."""
+) -> Iterator[tuple[int, MovedValue]]:
+    """Codes and values with the smallest p-values; what fewer than k have now is not told."""
     p_values = test.cell_p_values
     shares = [window / window.sum() for window in counts]
     order = np.argsort(p_values, kind="stable")
@@ -331,12 +342,15 @@ def _moved_values(
     order = order[np.where(grew, grew.cumsum(), (~grew).cumsum()) <= _LISTED_VALUES]
     for i in order[p_values[order] < 1].tolist():
         has_k_users = [bool(window[i] >= k) for window in counts]
-        yield MovedValue(
-            value=text(int(codes[i])) if has_k_users[1] or codes[i] == ABSENT else None,
-            before=float(shares[0][i]) if has_k_users[0] else None,
-            after=float(shares[1][i]) if has_k_users[1] else None,
-            grew=bool(shares[1][i] > shares[0][i]),
-            p_value=float(p_values[i]),
+        yield (
+            int(codes[i]),
+            MovedValue(
+                value=text(int(codes[i])) if has_k_users[1] or codes[i] == ABSENT else None,
+                before=float(shares[0][i]) if has_k_users[0] else None,
+                after=float(shares[1][i]) if has_k_users[1] else None,
+                grew=bool(shares[1][i] > shares[0][i]),
+                p_value=float(p_values[i]),
+            ),
         )
 
 

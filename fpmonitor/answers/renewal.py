@@ -38,8 +38,8 @@ class MovedApi:
             changed.
         changed: Whether users who came in both have changed their values; else others come.
         releases: Browsers that new values name, as `chromium 142`.
-        gone: Whether others come, and of those who came in one of the windows alone k had a value
-            that fewer than k have now, and a smaller share: no wave of bots looks like it.
+        gone: Whether others come, of whom k had a value that fewer than k of all users have now,
+            and a smaller share: no wave of bots looks like it.
     """
 
     api: str
@@ -209,8 +209,7 @@ def _moved(alarms: Sequence[PanelFinding]) -> tuple[MovedApi, ...]:
             moved=alarm.moved,
             changed=alarm.compared == "changed",
             releases=tuple(sorted(releases)),
-            gone=alarm.compared == "values"
-            and any(one.before and one.after is None and not one.grew for one in alarm.values),
+            gone=alarm.gone,
         )
         found.setdefault(api, moved)
     return tuple(found.values())

@@ -342,6 +342,7 @@ def _tells(body: Mapping[str, Any], one: MovedApi) -> bool:
         releases = had.get("releases") or ()
         is_same = (had["api"], had.get("changed")) == (one.api, one.changed)
         is_told = is_same and _name(one.api, releases) in reasons
+        is_told = is_told and one.gone <= bool(had.get("gone"))
         has_browsers = bool(one.releases) == bool(releases) and {*one.releases} <= {*releases}
         if is_told and has_browsers and one.moved < 2 * had["moved"]:
             return True
@@ -506,6 +507,7 @@ def decide_again(
         words += ["--link-budget", f"{links.budget:.10g}"]
         words += ["--after", ",".join(map(days_in_words, links.after))] if links.after else []
     words += [] if policy.visits == "last" else ["--unit", policy.visits]
+    words += ["--union-with", "OTHER.json"] * len(decision.union_with)
     words += ["--realised"] if policy.realised else []
     words += ["--drop-automation"] if view.drop_automation else []
     now = [*(api for api in policy.candidates if api not in vanished), *appeared]

@@ -60,6 +60,11 @@ def _hint(asked: Decision) -> str:
 def _union(population: Population, begun: Decision, path: Path) -> UnionWith:
     """Read what a decision recommends, as the log calls it."""
     other = read_credible_decision(path, read_decision)
+    if other.view.volatile != begun.view.volatile:
+        raise InputError(
+            f"union-with: {path} takes values that browsers randomise as {other.view.volatile}",
+            hint=f"decide both with one --volatile; this is {begun.view.volatile}",
+        )
     for api in other.recommended:
         if api in other.view.transforms:
             raise InputError(

@@ -430,7 +430,12 @@ class Deciding:
         if levels is not None:
             said["components"] = read_levels(levels)
         if resume is not None:
-            said["known"] = read_any_decision(resume)
+            said["known"] = known = read_any_decision(resume)
+            if known.union_with and not said.get("union_with"):
+                raise InputError(
+                    "resume: the decision was tested together with others",
+                    hint="name their files by --union-with again",
+                )
         return said
 
 

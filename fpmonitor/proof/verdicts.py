@@ -198,7 +198,7 @@ def check_sets(
     claims += [(f"union: {one}", one, apis, len(apis)) for one, apis in unions_of(content)]
     for claim, verdict, apis, size in claims:
         if verdict not in verdicts:
-            yield Finding(claim, apis, "cannot tell", "interrupted before it was tested")
+            yield Finding(claim, apis, "cannot tell", "it was not tested")
             continue
         spectrum = [*groups.get(apis, ())]  # none of a set that the file names otherwise
         known = all(0 < least <= most and inside > 0 for least, most, inside in spectrum)

@@ -20,7 +20,7 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.policy import SampleModel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 Values = dict[str, "Callable[[int], Any]"]
@@ -32,7 +32,7 @@ AFTER: Values = {
 }
 
 
-def stored(path: Path, days: dict[int, tuple[range, Values]]) -> Path:
+def stored(path: Path, days: dict[int, tuple[Iterable[int], Values]]) -> Path:
     """A database with some users on each day, counted from the first."""
     log = path.with_suffix(".jsonl")
     rows = [
@@ -108,6 +108,25 @@ def test_a_value_of_which_there_is_more_among_fewer_users_is_not_gone(
         return BEFORE | {"a": lambda user: names.get(user, "x")}
 
     days = {1: (range(9_000), values(0, 12)), 8: (range(10_000, 10_300), values(10_000, 9))}
+    with Monitor(stored(tmp_path / "db", days)) as monitor:
+        found = monitor.check(decision, by="day").renewal
+    assert found is not None
+    assert [(one.api, one.gone) for one in found.moved or ()] == [("a", False)]
+
+
+def test_a_value_that_those_of_both_windows_still_have_is_not_gone(
+    decision: Decision, tmp_path: Path
+) -> None:
+    """A campaign is over; regulars have the value as before."""
+
+    def values(of: range) -> Values:
+        return BEFORE | {"a": lambda user: "y" if user in of else "x"}
+
+    # 0 to 499 come on both days, all with y; of those of one day alone only the first had it.
+    days = {
+        1: (range(3_000), values(range(800))),
+        8: ([*range(500), *range(10_000, 12_500)], values(range(800))),
+    }
     with Monitor(stored(tmp_path / "db", days)) as monitor:
         found = monitor.check(decision, by="day").renewal
     assert found is not None
