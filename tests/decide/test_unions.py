@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fpmonitor.answers.standing import decide_again
 from fpmonitor.cli import run
 from fpmonitor.decide.files import read_decision
 from tests.stored import stored
@@ -176,6 +177,20 @@ def test_values_that_one_of_two_lists_changes_are_not_joined(
     decided(folder, "changed", "screenWidth", *changed)
     assert run(command(folder, "no", "vendor", *beside(folder, "changed"))) == 2
     assert "changes the values of screenWidth" in capsys.readouterr().err
+
+
+def test_who_decides_again_does_so_together_with_the_same_lists(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = folder / "both.json"
+    resumed = command(folder, "resumed", "vendor,colorDepth", "--resume", str(both))
+    assert run(resumed) == 2
+    assert "--union-with" in capsys.readouterr().err
+    decided(folder, "raw", "vendor,colorDepth", "--volatile", "raw")
+    assert run(command(folder, "mixed", "vendor", *beside(folder, "raw"))) == 2
+    assert "browsers randomise" in capsys.readouterr().err
+    asked_again = decide_again(read_decision(both), folder / "d.duckdb")
+    assert asked_again.count("--union-with OTHER.json") == 2
 
 
 def test_files_of_before_are_read_without_what_they_lack(folder: Path) -> None:
