@@ -142,7 +142,8 @@ async def _alive(service: Service, store: Here | Apart, app: Starlette) -> Async
     """Write and store in the background; at the end store what is left."""
     del app
     first = asyncio.create_task(service.move())
-    if service.spool.waiting_bytes:  # else senders would wait until the process below has started
+    # Without records senders would wait for nothing but the start of the process below.
+    if service.spool.waiting_bytes or isinstance(store, Here):
         # The database may be another's for hours.
         await asyncio.wait([first], timeout=_FIRST_SECONDS)
     for work in (service.spool.run(), service.move_for_ever()):
