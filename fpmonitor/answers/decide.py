@@ -163,7 +163,7 @@ def _with_unions(users: Population, decided: Decision) -> Decision:
     judge = _judge_of(users, decided)
     found = []
     for one in decided.union_with:
-        verdict = judge(decided.union(one))
+        verdict = judge(decided.union(one.apis))
         found.append(replace(one, verdict="unknown" if verdict == "no evidence" else verdict))
     return replace(decided, union_with=tuple(found))
 
@@ -640,7 +640,7 @@ def check_lists(population: Population, decision: Decision) -> None:
 
 def _check_unions(decision: Decision, judge: Callable[[ApiSet], Verdict]) -> None:
     for each in decision.union_with:
-        union = decision.union(each)
+        union = decision.union(each.apis)
         if each.verdict != "unknown" and each.verdict != judge(union):
             raise not_credible(f"`union_with`, which the users do not bear out: {', '.join(union)}")
 

@@ -498,7 +498,7 @@ def count_spectra(
     is_foretold = not (decision.users_needed is None and decision.users_range is None)
     if is_foretold and tested is None:
         facts = replace(facts, **forecast_of(source, decision, decision.undecided))
-    unions = map(decision.union, decision.union_with)
+    unions = (decision.union(one.apis) for one in decision.union_with)
     sets = [*decision.allow, *decision.block, *decision.undecided, *unions]
     found = map(
         partial(_groups, source, k), map(decision.lattice.spelled, sets), source.spectra(sets)
@@ -536,7 +536,7 @@ def read_spectra(path: Path, decision: Decision) -> DecisionSpectra:
     hint = "write them with `fpmonitor audit certificate ... --write-spectra FILE`"
     spectra = typed(read_json(path, "spectra", hint=hint), DecisionSpectra, "spectra", hint=hint)
     listed, tested = {*decision.allow, *decision.block, *decision.undecided}, decision.confirmation
-    listed |= {*map(decision.union, decision.union_with)}
+    listed |= {decision.union(one.apis) for one in decision.union_with}
     wanted = {*map(decision.lattice.spelled, listed)}
     chained = set() if tested is None else {apis for chain in tested.chains for apis in chain}
     lacking = wanted - {one.apis for one in spectra.spectra}

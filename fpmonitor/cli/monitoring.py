@@ -194,7 +194,7 @@ def check(
     Exit code 0: holds, 1: violated, 3: cannot tell.
     """
     made = read_credible_decision(decision, read_decision)
-    unions = [made.union(each) for each in made.union_with if each.verdict == "allow"]
+    unions = [made.union(each.apis) for each in made.union_with if each.verdict == "allow"]
     if deployed.file is not None:
         given: dict[str, object] = {"by": by, "new-users": new_users, "all": whole}
         given |= {"since": users.since, "until": users.until}

@@ -359,9 +359,9 @@ class Decision(Result):
             return None
         return (self.days[1] - self.days[0]).days + 1
 
-    def union(self, other: UnionWith) -> ApiSet:
-        """Return all that a site reads that has the recommended sets of both decisions."""
-        return tuple(sorted({*self.recommended, *other.apis}))
+    def union(self, other: ApiSet) -> ApiSet:
+        """Return what a site reads that has the recommended set and another one."""
+        return tuple(sorted({*self.recommended, *other}))
 
     def with_unions_listed(self) -> Self:
         """Return the decision with each union that was tested as one more set of its lists.
@@ -373,7 +373,7 @@ class Decision(Result):
         allow, block, undecided = (
             tuple(dict.fromkeys([*getattr(self, name), *unions]))
             for name in _LISTS
-            for unions in [[self.union(one) for one in self.union_with if one.verdict == name]]
+            for unions in [[self.union(one.apis) for one in self.union_with if one.verdict == name]]
         )
         more = len(self.asked) > len(self.policy.candidates)
         return replace(
