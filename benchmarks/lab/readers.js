@@ -613,18 +613,14 @@ const largest = (gl) => {
 const counts = (gl) => {
   const most = (make) => [2, 3, 4, 6, 8, 12, 16, 24, 28, 32, 36, 48, 64, 72, 80, 84, 96, 128, 160, 192, 256].filter((count) => (make(count), gl.getError() === gl.NO_ERROR)).pop();
   const shader = (kind, text) => { const one = gl.createShader(kind); gl.shaderSource(one, text); gl.compileShader(one); return one; };
-  const program = (count) => {
-    const made = gl.createProgram();
-    gl.attachShader(made, shader(gl.VERTEX_SHADER, "void main() { gl_Position = vec4(0); }"));
-    gl.attachShader(made, shader(gl.FRAGMENT_SHADER,
-      `precision mediump float; uniform vec4 u[${count}]; void main() { vec4 s = vec4(0); for (int i = 0; i < ${count}; i++) s += u[i]; gl_FragColor = s; }`));
-    gl.linkProgram(made);
-    return made;
-  };
   // The least of some numbers that is not below a constant: an array of a negative size is refused.
   const within = (name, counts) => counts.find((count) => gl.getShaderParameter?.(
     shader(gl.FRAGMENT_SHADER, `precision mediump float; float a[${count} - ${name} + 1]; void main() { a[0] = 1.0; gl_FragColor = vec4(a[0]); }`), gl.COMPILE_STATUS));
-  const large = program(500);
+  const large = gl.createProgram();
+  gl.attachShader(large, shader(gl.VERTEX_SHADER, "void main() { gl_Position = vec4(0); }"));
+  gl.attachShader(large, shader(gl.FRAGMENT_SHADER,
+    "precision mediump float; uniform vec4 u[500]; void main() { vec4 s = vec4(0); for (int i = 0; i < 500; i++) s += u[i]; gl_FragColor = s; }"));
+  gl.linkProgram(large);
   const linked = !!gl.getProgramParameter?.(large, gl.LINK_STATUS);
   gl.useProgram(large);
   const used = gl.getError() === gl.NO_ERROR;

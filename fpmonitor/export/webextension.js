@@ -10,6 +10,7 @@ function run(withheld, base) {
   const { apply, construct, defineProperty, getOwnPropertyDescriptor } = Reflect;
   const { parse, stringify } = JSON;
   const { freeze, getPrototypeOf } = Object;
+  const { Map, Proxy, WeakMap, WeakSet } = globalThis;
   const { exec, [Symbol.replace]: replaceIn } = RegExp.prototype;
   const { iterator } = Symbol, { then } = Promise.prototype, { fill } = Int8Array.prototype;
   const lengthOf = getOwnPropertyDescriptor(getPrototypeOf(Int8Array.prototype), "length").get;
@@ -21,6 +22,19 @@ function run(withheld, base) {
   };
   const put = (target, member, value, enumerable = true) =>
     defineProperty(target, member, { __proto__: null, value, writable: true, enumerable, configurable: true });
+  const copied = (list) => {
+    const copy = [];
+    for (let place = 0; place < list.length; place++) put(copy, place, list[place]);
+    return copy;
+  };
+  // A pattern that is searched and replaced without functions of the page.
+  const fixed = (pattern, flags) => {
+    put(pattern, "exec", exec);
+    put(pattern, "flags", flags);
+    put(pattern, "global", true);
+    put(pattern, "unicode", false);
+    return pattern;
+  };
   const attempt = (how, self, given, failed) => {
     try {
       return apply(how, self, given);
@@ -139,8 +153,9 @@ function run(withheld, base) {
   const bounded = { __proto__: null };
   for (const side in most) if (`Screen.${side}` in withheld) bounded[side] = most[side];
   const isBounded = "width" in bounded || "height" in bounded;
-  const sizes = /\b(inner|outer)?(width|height)\s*=\s*(\d+)/gi;
-  for (const [member, value] of [["exec", exec], ["flags", "gi"], ["global", true], ["unicode", false]]) put(sizes, member, value);
+  const sizes = fixed(/\b(inner|outer)?(width|height)\s*=\s*(\d+)/gi, "gi");
+  // Constants of shaders; what joins two lines.
+  const constant = fixed(/\bgl_M(ax|in)\w+/g, "g"), joint = fixed(/\\\r?\n/g, "g");
 
   function install(scope) {
     // A window that goes on to another document keeps what it has, but for the view of what is put in.
@@ -326,8 +341,7 @@ function run(withheld, base) {
     };
     // What the browser is given: a number where a size is, read once.
     const sent = (given, places, judge) => {
-      const parts = [];
-      for (let place = 0; place < given.length; place++) put(parts, place, given[place]);
+      const parts = copied(given);
       each(places, (place) => place < given.length && put(parts, place, judge(parts[place] | 0, place)));
       return parts;
     };
@@ -360,8 +374,7 @@ function run(withheld, base) {
     const isBeyond = (number, most, first) => number - first >= most && (first != ATTACHMENT || number - first < 32);
     for (const name in placed)
       method(type, name, (real, self, given) => {
-        const { most, first, place } = placed[name], parts = [];
-        for (let each = 0; each < given.length; each++) put(parts, each, given[each]);
+        const { most, first, place } = placed[name], parts = copied(given);
         if (place < given.length) {
           const isOfOutput = place == 1 && most == least.MAX_UNIFORM_BUFFER_BINDINGS && (parts[0] |= 0) == 0x8c8e;
           const number = parts[place] >>> 0;
@@ -373,8 +386,7 @@ function run(withheld, base) {
     // Lists are read once, as the browser would.
     const withList = (name, place, judge) =>
       method(type, name, (real, self, given) => {
-        const parts = [], list = [];
-        for (let each = 0; each < given.length; each++) put(parts, each, given[each]);
+        const parts = copied(given), list = [];
         try {
           for (const one of parts[place]) put(list, list.length, typeof one == "string" ? one : one >>> 0);
         } catch {
@@ -385,10 +397,10 @@ function run(withheld, base) {
         return apply(real, self, parts);
       });
     const withoutBeyond = (list) => {
-      for (let each = 0; each < list.length; each++)
-        if (isBeyond(list[each], least.MAX_COLOR_ATTACHMENTS, ATTACHMENT)) put(list, each, -1);
+      for (let place = 0; place < list.length; place++)
+        if (isBeyond(list[place], least.MAX_COLOR_ATTACHMENTS, ATTACHMENT)) put(list, place, -1);
     };
-    for (const name of ["invalidateFramebuffer", "invalidateSubFramebuffer"]) withList(name, 1, withoutBeyond);
+    each(["invalidateFramebuffer", "invalidateSubFramebuffer"], (name) => withList(name, 1, withoutBeyond));
     withList("drawBuffers", 0, (list) => {
       withoutBeyond(list);
       if (list.length > least.MAX_DRAW_BUFFERS) put(list, 255, 0);
@@ -400,9 +412,7 @@ function run(withheld, base) {
 
   // Shaders read the limits that all are told; a program that needs more than these is not linked.
   function limitShaders(type, { native, method }) {
-    const sources = new WeakMap(), judged = new WeakMap(), limit = /\bgl_M(ax|in)\w+/g, joined = /\\\r?\n/g;
-    for (const pattern of [limit, joined])
-      for (const [member, value] of [["exec", exec], ["flags", "g"], ["global", true], ["unicode", false]]) put(pattern, member, value);
+    const sources = new WeakMap(), judged = new WeakMap();
     const limitOf = (name) => {
       const isThere = name in constants && (type == "WebGL2RenderingContext" || name != "gl_MaxDrawBuffers");
       return isThere ? `(${constants[name]})` : name;
@@ -410,7 +420,7 @@ function run(withheld, base) {
     method(type, "shaderSource", (real, self, given) => {
       if (given.length < 2) return apply(real, self, given);
       const source = `${given[1]}`, answer = apply(real, self, [
-        given[0], apply(replaceIn, limit, [apply(replaceIn, joined, [source, ""]), limitOf]),
+        given[0], apply(replaceIn, constant, [apply(replaceIn, joint, [source, ""]), limitOf]),
       ]);
       apply(set, sources, [given[0], source]);
       return answer;
