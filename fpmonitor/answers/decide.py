@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from fpmonitor.decide.asked import DecideQuestion
+    from fpmonitor.decide.deciding import Tests
     from fpmonitor.decide.decision import ApiSet, ByVisits, Setting, Verdict
     from fpmonitor.policy import CohortBudget
     from fpmonitor.population.evidence import Lack
@@ -610,17 +611,28 @@ def check_lists(population: Population, decision: Decision) -> None:
         InputError: They are other users, or they do not bear a list out.
     """
     eligible_users, tested = users_decided_on(population, decision), decision.confirmation
-    searched: SpectrumSource | None = None
     if tested is None:
         users = source_of(eligible_users, decision).users
-        judge = _judge_of(eligible_users, decision)
-    else:
-        candidates = decision.policy.candidates
-        searched, rest = eligible_users.searched_and_rest(tested.searched, candidates)
-        users, judge = searched.users + rest.users, _judge_searched(searched, decision)
-        found = on_others(decision, searched.users, rest, tested.chains)
-        if (found.confirmed, found.refuted) != (tested.confirmed, tested.refuted):
-            raise not_credible("`confirmation`, not as in the data")
+        _check_sets(decision, users, _judge_of(eligible_users, decision))
+        return
+    candidates = decision.policy.candidates
+    source, rest = eligible_users.searched_and_rest(tested.searched, candidates)
+    found = on_others(decision, source.users, rest, tested.chains)
+    if (found.confirmed, found.refuted) != (tested.confirmed, tested.refuted):
+        raise not_credible("`confirmation`, not as in the data")
+    tests = tests_of(decision, source.users)
+    _check_sets(decision, source.users + rest.users, _judge_searched(source, tests))
+    if decision.complete:
+        # Sets of no chain are settled by nobody, so the lists alone do not show what they lack.
+        borders = borders_with_others(decision, source, tests)
+        for name in ("allow", "block", "undecided"):
+            if {*without_empty(getattr(borders, name))} != {*getattr(decision, name)}:
+                raise not_credible(f"`{name}`, not as in the data")
+
+
+def _check_sets(decision: Decision, users: int, judge: Callable[[ApiSet], Verdict]) -> None:
+    """Check the number of users, and each listed set that others did not settle."""
+    tested = decision.confirmation
     if users != decision.users:
         raise not_credible("`users`, not as in the data")
     for apis in decision.allow:
@@ -629,25 +641,15 @@ def check_lists(population: Population, decision: Decision) -> None:
     for apis in decision.block:
         if tested is None or not any({*apis} >= {*found} for found in tested.refuted):
             _check_listed("block", judge(apis), ", ".join(decision.lattice.spelled(apis)))
-    _check_unions(decision, judge)
-    if searched is not None and decision.complete:
-        # Sets of no chain are settled by nobody, so the lists alone do not show what they lack.
-        borders = borders_with_others(decision, searched)
-        for name in ("allow", "block", "undecided"):
-            if {*without_empty(getattr(borders, name))} != {*getattr(decision, name)}:
-                raise not_credible(f"`{name}`, not as in the data")
-
-
-def _check_unions(decision: Decision, judge: Callable[[ApiSet], Verdict]) -> None:
     for each in decision.union_with:
         union = decision.union(each.apis)
         if each.verdict != "unknown" and each.verdict != judge(union):
             raise not_credible(f"`union_with`, which the users do not bear out: {', '.join(union)}")
 
 
-def _judge_searched(source: SpectrumSource, decision: Decision) -> Callable[[ApiSet], Verdict]:
+def _judge_searched(source: SpectrumSource, tests: Tests) -> Callable[[ApiSet], Verdict]:
     """Return what judges sets by the users among whom a decision was searched."""
-    judge = Judge(tests_of(decision, source.users))
+    judge = Judge(tests)
     return lambda apis: judge.verdict(len(apis), source.spectrum(apis))
 
 

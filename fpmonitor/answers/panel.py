@@ -193,11 +193,9 @@ def _compare_others(
         [codes] = found.tuples.columns
         listed = dict(_moved_values(codes, found.counts, found.law, k=k, text=text))
         values = tuple(listed.values())
-        now, users = np.unique(windows[1].columns[names[0]], return_counts=True)
-        # Who came in both windows may have it still.
-        still = {*now[users >= k].tolist()}
+        now = windows[1].columns[names[0]]  # of all: who came in both windows may have it still
         gone = any(
-            one.before and one.after is None and not one.grew and code not in still
+            one.before and one.after is None and not one.grew and np.count_nonzero(now == code) < k
             for code, one in listed.items()
         )
     for compared, tests in zip(_OF_OTHERS, (laws, rarities), strict=True):

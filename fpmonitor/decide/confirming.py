@@ -28,6 +28,7 @@ from fpmonitor.estimate.value_sample import ENTRIES, planned_level, value_criter
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from fpmonitor.decide.deciding import Tests
     from fpmonitor.estimate.criterion import Score
     from fpmonitor.estimate.looks import Criteria
     from fpmonitor.policy import Policy
@@ -141,7 +142,7 @@ def _concluded(
 ) -> Decision:
     """Search what follows from what was confirmed; an interrupt ends it with what is proven."""
     began, tests = time.perf_counter(), tests_of(found, searched.users)
-    borders = borders_with_others(found, searched, progress)
+    borders = borders_with_others(found, searched, tests, progress)
     best = recommended_of(borders.allow, searched, tests.allow, weights=found.weights)
     bound = best.weight
     if not borders.complete:
@@ -164,10 +165,13 @@ def _concluded(
 
 
 def borders_with_others(
-    found: Decision, searched: SpectrumSource, progress: Callable[[str], None] | None = None
+    found: Decision,
+    searched: SpectrumSource,
+    tests: Tests,
+    progress: Callable[[str], None] | None = None,
 ) -> Borders:
     """Search on from the lists of a decision and what others confirmed, by the users searched."""
-    tests, tested = tests_of(found, searched.users), found.confirmation
+    tested = found.confirmation
     confirmed, refuted = ((), ()) if tested is None else (tested.confirmed, tested.refuted)
     known = Borders(
         allow=[*found.allow, *confirmed],

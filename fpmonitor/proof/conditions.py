@@ -41,7 +41,7 @@ from fpmonitor.proof.numbers import (
     ratio,
     require,
 )
-from fpmonitor.proof.verdicts import Range, Test, draws_of, largest_of, level_of, sums, users_of
+from fpmonitor.proof.verdicts import Range, Test, draws_of, largest_of, sums, tested_level, users_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -151,7 +151,7 @@ def _check_links(content: Mapping[str, Any]) -> Iterable[Finding]:
     if link_proofs is None or [each.get("after") for each in link_proofs] != after:
         yield Finding("proof of links", (), "not proved", "another question: days")
         return
-    level = level_of(content)
+    level = tested_level(content)
     for side in link_proofs:
         wanted = {
             "sign": -1,

@@ -22,7 +22,7 @@ from fpmonitor.proof.numbers import (
     require,
     whole_number,
 )
-from fpmonitor.proof.verdicts import check_sets, largest_of, level_of, users_of
+from fpmonitor.proof.verdicts import VERDICTS, check_sets, largest_of, tested_level, users_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +31,6 @@ UNIVERSE = 1000  # APIs that may ever be asked for, at least, for any choice
 LEAST_TERM = 1e-12  # of a sum whose terms are all positive
 SEARCH_SHARE = 0.2  # of the level, for users who are searched where others confirm
 WORD_BITS = 64
-_LISTED = ("allow", "block", "undecided")
 ROUNDED = 1e-12
 
 
@@ -95,7 +94,7 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
     """
     policy, chains = content["policy"], _chains_of(content)
     realised = bool(policy.get("realised"))
-    level, told = level_of(content), content.get("level") or policy["delta"]
+    level, told = tested_level(content), content.get("level") or policy["delta"]
     confirmed = content.get("confirmation")
     largest = largest_of(content) if chains is None else sum(chains)
     rows = users_of(content)
@@ -218,7 +217,7 @@ def check_tolerance(
         found = [next(check_proofs(biased))]
         if groups is not None:
             # What is said of unions is not said of another bias.
-            found += [one for one in check_sets(biased, groups) if one.claim in _LISTED]
+            found += [one for one in check_sets(biased, groups) if one.claim in VERDICTS]
         yield from (one._replace(claim=f"{one.claim}, bias {bias:g}") for one in found)
     if not known.issuperset(tolerances):
         yield Finding("bias tolerated", (), "not proved", "a bias that was not tried")

@@ -25,6 +25,7 @@ from fpmonitor.proof.numbers import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+VERDICTS = ("allow", "block", "undecided")  # of listed sets
 DRAWS = 16  # of one visit of each user
 LISTED = 1023  # sets that are not allowed, up to which a search blocks all that it can
 
@@ -150,7 +151,7 @@ def largest_of(content: Mapping[str, Any]) -> int:
     return len({*content["policy"]["candidates"], *others})
 
 
-def level_of(content: Mapping[str, Any]) -> float:
+def tested_level(content: Mapping[str, Any]) -> float:
     """Return the level of all tests; what tells cohorts has a share of it where others might."""
     policy = content["policy"]
     level: float = content.get("level") or policy["delta"]
@@ -193,11 +194,10 @@ def check_sets(
     for side, sets in (("confirmed", confirmed.within), ("refuted", confirmed.above)):
         for apis, holds in sets.items():
             yield Finding(side, apis, holds.answer)
-    verdicts = ("allow", "block", "undecided")
-    claims = [(one, one, *told) for one in verdicts for told in listed(content, one)]
+    claims = [(one, one, *told) for one in VERDICTS for told in listed(content, one)]
     claims += [(f"union: {one}", one, apis, len(apis)) for one, apis in unions_of(content)]
     for claim, verdict, apis, size in claims:
-        if verdict not in verdicts:
+        if verdict not in VERDICTS:
             yield Finding(claim, apis, "cannot tell", "it was not tested")
             continue
         spectrum = [*groups.get(apis, ())]  # none of a set that the file names otherwise

@@ -98,6 +98,16 @@ def test_a_check_says_what_a_new_decision_would_know(
     assert found.advised
 
 
+def others(
+    folder: Path, days: dict[int, tuple[Iterable[int], Values]], decision: Decision
+) -> list[tuple[str, bool]]:
+    """APIs that have moved in the last of some days, and whether a value is gone."""
+    with Monitor(stored(folder / "db", days)) as monitor:
+        found = monitor.check(decision, by="day").renewal
+    assert found is not None
+    return [(one.api, one.gone) for one in found.moved or ()]
+
+
 def test_a_value_of_which_there_is_more_among_fewer_users_is_not_gone(
     decision: Decision, tmp_path: Path
 ) -> None:
@@ -108,10 +118,7 @@ def test_a_value_of_which_there_is_more_among_fewer_users_is_not_gone(
         return BEFORE | {"a": lambda user: names.get(user, "x")}
 
     days = {1: (range(9_000), values(0, 12)), 8: (range(10_000, 10_300), values(10_000, 9))}
-    with Monitor(stored(tmp_path / "db", days)) as monitor:
-        found = monitor.check(decision, by="day").renewal
-    assert found is not None
-    assert [(one.api, one.gone) for one in found.moved or ()] == [("a", False)]
+    assert others(tmp_path, days, decision) == [("a", False)]
 
 
 def test_a_value_that_those_of_both_windows_still_have_is_not_gone(
@@ -127,10 +134,7 @@ def test_a_value_that_those_of_both_windows_still_have_is_not_gone(
         1: (range(3_000), values(range(800))),
         8: ([*range(500), *range(10_000, 12_500)], values(range(800))),
     }
-    with Monitor(stored(tmp_path / "db", days)) as monitor:
-        found = monitor.check(decision, by="day").renewal
-    assert found is not None
-    assert [(one.api, one.gone) for one in found.moved or ()] == [("a", False)]
+    assert others(tmp_path, days, decision) == [("a", False)]
 
 
 def test_users_who_stay_as_they_were_are_no_reason_to_decide_again(
