@@ -98,8 +98,10 @@ def allowed(database: str, population: int, *options: str) -> tuple[list[frozens
         ["decide", *words, "-q", "--candidates", names, "--db", database, "-o", output, *options]
     )
     seconds = round(time.process_time() - began, 1)
-    if code:  # too few users for the question
+    if code == 3:  # too few users for the question
         return [], seconds
+    if code:
+        raise RuntimeError(f"decide ended with {code}")
     listed = [frozenset(one) for one in json.loads(Path(output).read_text())["allow"]]
     return [one for one in SETS if not one or any(one <= other for other in listed)], seconds
 

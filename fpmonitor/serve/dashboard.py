@@ -165,7 +165,7 @@ class Dashboard:
 
     async def _look(self) -> Overview:
         async with self._lock:
-            decision = self._service.asked
+            decision = self._service.decision
             batches = await self._service.ask(lambda monitor: len(monitor.batches()))
             others = self._service.changes_of_others()
             if self._overview is None or (self._batches, self._others) != (batches, others):

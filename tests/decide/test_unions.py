@@ -253,7 +253,7 @@ def test_users_without_an_api_of_both_tell_nothing_and_one_line_says_so(
     assert "the APIs of both" in line
 
 
-def test_a_union_that_was_not_tested_is_told_by_the_audit_and_allowed_by_no_gate(
+def test_a_union_that_lost_its_verdict_is_refused_by_the_audit_and_allowed_by_no_gate(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = json.loads((folder / "both.json").read_text())
@@ -262,10 +262,11 @@ def test_a_union_that_was_not_tested_is_told_by_the_audit_and_allowed_by_no_gate
     db = ["--db", str(folder / "d.duckdb")]
     capsys.readouterr()
     words = ["audit", "certificate", str(folder / "untested.json"), *db, "--format", "json"]
-    assert run(words) == 3
+    assert run(words) == 1
     open_claims = [one for one in json.loads(capsys.readouterr().out) if one["answer"] != "proved"]
     assert [(one["claim"], one["answer"]) for one in open_claims] == [
-        ("union: unknown", "cannot tell")
+        ("sentence", "not proved"),
+        ("union: unknown", "cannot tell"),
     ]
     assert read_decision(folder / "untested.json").gate(["vendor", "language"])["verdict"] == (
         "unknown"
