@@ -81,7 +81,9 @@ class WatchSettings:
     def list_key(self) -> str:
         """Digest that stays when a list is decided again: its question, its file and its windows.
 
-        APIs and users come and go. A link is not followed, as it may be set to the newest list.
+        APIs and users come and go. A link is not followed, as it may be set to the newest list. In
+        another place a list hears of a slow change once more: where only the names of files told
+        lists apart, `decision.json` of one site kept news from that of another.
         """
         content = self.decision.to_json()
         policy = content["policy"] | {"candidates": None, "population": None}
