@@ -15,6 +15,7 @@ from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.store.database import Database
 from fpmonitor.store.files import NO_PATIENCE, Patience
+from fpmonitor.store.followed import Follower
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,11 +99,17 @@ class WatchSettings:
         return Database(self.database, create=True, key_file=self.key_file, patience=self.patience)
 
     def open_monitor(self) -> Monitor:
-        """Open the database for questions whose answers go to others."""
-        return Monitor(
+        """Open the database for questions whose answers go to others.
+
+        A look reads a window once and asks it much: rows in memory take half of the time of a table
+        that is written, and read for each question.
+        """
+        monitor = Monitor(
             self.database,
             create=True,
             audience=Audience.OTHERS,
             key_file=self.key_file,
             patience=self.patience,
         )
+        monitor.follower = Follower(most=1)
+        return monitor
