@@ -316,7 +316,7 @@ def test_randomised_answers_lead_to_a_set_and_to_a_request_for_it(
     assert main([*given, "-o", str(following)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["recommended"]["apis"] == ["x", "y", "z"]
-    assert 0.1 < found["recommended"]["statistical"]["upper"] <= 0.5
+    assert 0.05 < found["recommended"]["statistical"]["upper"] <= 0.5  # coins rank the values
     assert found["recommended"]["fixed"]["upper"] == 1.0
     rules = {one["apis"][0]: one["statistical"]["rule"] for one in found["singles"]}
     assert rules["x"] in ("randomised", "top-r")

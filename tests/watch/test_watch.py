@@ -32,6 +32,7 @@ from fpmonitor.errors import InputError, StoreError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.lookout.delivery import post_to, run_command
 from fpmonitor.monitor import Monitor
+from fpmonitor.store.database import Database
 from fpmonitor.store.upkeep import forget_batch
 from fpmonitor.store.watching import Notice
 from fpmonitor.watch import DeliveryError, Watch, WatchSettings
@@ -1321,6 +1322,28 @@ def test_late_logs_that_would_be_a_violation_are_told(
         log_of.unlink()
     good(folder, 2)
     assert daily(2)[:2] == (0, [])
+
+
+def test_a_look_reads_the_users_of_a_window_once_and_writes_none_of_them(
+    settings: WatchSettings, on_population: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Any, ...]] = []
+    arrays = Database.arrays
+
+    def counted(database: Database, name: str, **values: Any) -> Any:
+        if name == "snapshot/observations_of_api":
+            asked.append(tuple(values.values()))
+        return arrays(database, name, **values)
+
+    monkeypatch.setattr(Database, "arrays", counted)
+    watch = Watch(replace(settings, decision=read_decision(on_population), by="day"), deliver=[])
+    for date in ("1996-01-01", "1996-01-02"):
+        day_log(settings.folder, date, range(1000), a=lambda u: u % 3, b=lambda u: u % 2)
+        asked.clear()
+        watch.step()
+        assert len(asked) == len({*asked}) >= 2
+    with settings.open_database() as database:
+        assert not [table for table in database.tables() if table.startswith("snapshot_")]
 
 
 @pytest.mark.long
