@@ -409,8 +409,9 @@ def _watch_once(watching: Watch, settle: float, *, quiet: bool) -> int:
             watching.step()
     except DeliveryError as error:
         failed = error
-    code, refused = _EXITS[watching.outcome], watching.refused
-    if watching.outcome is None:
+    outcome, refused = watching.outcome, watching.refused
+    code = _EXITS[outcome]
+    if outcome is None:
         note("cannot tell: no log has been stored yet", quiet=quiet)
     if failed is not None:
         if code != EXIT_VIOLATED:

@@ -45,7 +45,9 @@ def decode(
     except msgspec.ValidationError as error:
         if isinstance(error.__cause__, InputError):  # of a check of ours, which says it better
             raise error.__cause__ from None
-        raise InputError(f"{name}: {error}") from error
+        tag = getattr(getattr(kind, "__struct_config__", None), "tag", None)
+        wanted = f", where {tag!r} belongs" if "`$.format`" in str(error) else ""
+        raise InputError(f"{name}: {error}{wanted}") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name}: not JSON") from error
 

@@ -95,7 +95,12 @@ class RoleFolder:
     @property
     def study(self) -> Study:
         """The terms."""
-        return Study.read(self.path / "study.json")
+        path = self.path / "study.json"
+        if not path.exists():
+            raise InputError(
+                f"{path}: not there", hint="all roles have a copy of the file that `init` wrote"
+            )
+        return Study.read(path)
 
     @property
     def store(self) -> Path:
@@ -132,8 +137,12 @@ class RoleFolder:
 
     def password(self, role: Role) -> str:
         """Return the password that a role wants."""
-        name = "password" if role == self.config.role else f"{role}.password"
-        return read_password(self.path / name)
+        path = self.path / ("password" if role == self.config.role else f"{role}.password")
+        if not path.exists():
+            raise InputError(
+                f"{path}: not there", hint=f"it is a copy of `password` in the {role}'s folder"
+            )
+        return read_password(path)
 
     def address(self, role: Role) -> str:
         """Return the address of a role.

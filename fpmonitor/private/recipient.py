@@ -81,7 +81,10 @@ class Recipient(KeyHolder):
 
     def __init__(self, path: Path, study: Study, ring: SecretKeys) -> None:
         if ring.role == "shuffler":
-            raise InputError("keys: belong to the shuffler, not to a recipient")
+            raise InputError(
+                "keys: belong to the shuffler, not to a recipient",
+                hint="name the folder of the curator or the analyst",
+            )
         super().__init__(ring.role, ring)
         self.store = RoleStore(path, study, ring.role)
         self._forms: dict[bytes, tuple[_Form, ...]] = {}

@@ -36,9 +36,14 @@ class UnreachableError(FpmonitorError):
     """
 
     def __init__(
-        self, message: str, *, answered: bool = False, retry_after: int | None = None
+        self,
+        message: str,
+        *,
+        answered: bool = False,
+        retry_after: int | None = None,
+        hint: str = "",
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, hint=hint)
         self.answered = answered
         self.retry_after = retry_after
 
@@ -119,7 +124,10 @@ class RoleClient(Closing):
                 raise self._late() from error
             if kept_alive:  # the service may have closed it meanwhile
                 return self._request(method, path, content, content_type)
-            raise UnreachableError(f"{self.address}: no answer ({type(error).__name__})") from error
+            raise UnreachableError(
+                f"{self.address}: no answer ({type(error).__name__})",
+                hint="`fpmonitor private serve FOLDER` runs a role; role.json has the addresses",
+            ) from error
         if late.is_set():
             self._connection.close()
             raise self._late()

@@ -175,6 +175,55 @@ def test_answers_below_the_minimum_are_deleted_only_when_that_is_said(
     }  # fmt: skip
 
 
+@pytest.mark.each
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [("round-1.uploads", "name it with --ask"), ("users.jsonl", "nothing was taken")],
+)
+def test_a_file_of_which_nothing_is_taken_is_no_success(
+    there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, reason: str
+) -> None:
+    folder = another_shuffler(tmp_path)[:2]
+    assert run(["private", "shuffle", *folder, str(there / file)]) == 1
+    assert reason in capsys.readouterr().err
+
+
+def test_a_role_says_which_file_it_lacks(
+    there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "shuffler"
+    ran("private", "init", str(folder), "--role", "shuffler", "--port", "9000")
+    assert "listens at http://127.0.0.1:9000" in capsys.readouterr().err
+    ran("private", "serve", str(folder), code=2)
+    assert "study.json: not there; all roles have a copy" in capsys.readouterr().err
+    shutil.copy(there / "pilot" / "study.json", folder)
+    ran("private", "serve", str(folder), code=2)
+    said = capsys.readouterr().err
+    assert "curator.password: not there; it is a copy of `password` in the curator's" in said
+
+
+def test_a_release_that_nobody_would_answer_is_not_written(
+    there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(there / "pilot", tmp_path / "pilot")
+    select = ("private", "select", str(tmp_path / "pilot"), "--format", "json")
+    curator = RoleFolder.of(tmp_path / "pilot", "curator").open_recipient()
+    with curator.store:
+        curator.add_ask(CollectionRequest.read(there / "round-2.json"))
+    third = tmp_path / "round-3.json"
+    assert ran(*select, "-o", str(third), code=2) == ""
+    assert "epoch 1 has had 1 of the 1 releases that the study allows" in capsys.readouterr().err
+    assert not third.exists()
+    assert json.loads(ran(*select))["recommended"]  # the limits are shown all the same
+
+
+def test_counts_say_of_which_epoch_they_are(there: Path) -> None:
+    folder = ("--folder", str(there / "pilot" / "curator"))
+    [header, first, *_] = ran("private", "count", *folder, "--format", "csv").splitlines()
+    assert (header.split(",")[0], first.split(",")[0]) == ("epoch", "1")
+    assert "epoch" in ran("private", "count", *folder, "--format", "table")
+
+
 def test_every_command_stands_in_the_documentation() -> None:
     pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
     [group] = [entry for entry in GROUPS if entry.name == "private"]
@@ -218,7 +267,7 @@ STUDY_COMMAND = (
         ((*SEAL, "--memory", "m.json", "-o", "no/such/folder"), "cannot write"),
         ((*SEAL, "-o", "another.uploads"), "was answered before"),
         (("private", "count", "--folder", "pilot"), "pilot: not the folder of a role"),
-        (at("shuffler", "count"), "belong to the shuffler, not to a recipient"),
+        (at("shuffler", "count"), "name the folder of the curator or the analyst"),
         (at("curator", "count", "pilot/study.json"), "study.json: batch"),
         (at("curator", "count", "none"), "none: No such file"),
         (at("curator", "count", "/dev/zero"), "/dev/zero: larger than 64 MB"),
@@ -226,13 +275,18 @@ STUDY_COMMAND = (
         (at("shuffler", "shuffle", "none"), "none: cannot be read"),
         (at("analyst", "count", "--promise", "pilot/study.json"), "not a selection in pilot/study"),
         (("private", "publish", "pilot/round-1.json", "--folder", "none"), "init` makes one"),
-        (("private", "publish", "pilot/round-1.json", "--folder", "pilot"), "no answer"),
+        (("private", "publish", "pilot/round-1.json", "--folder", "pilot"), "serve FOLDER` runs"),
         (("private", "init", "x", *STUDY_COMMAND[5:], "--port", "65534"), "65533"),
         (STUDY_COMMAND, "--population"),
         ((*STUDY_COMMAND, "--population", "100", "--report-bytes", "20"), "report_bytes"),
         (
-            ("private", "init", "pilot", *STUDY_COMMAND[3:], "--population", "100"),
+            ("private", "init", "pilot", *STUDY_COMMAND[3:], "--population", "10000"),
             "pilot: has a study; answers to it would be lost",
+        ),
+        ((*STUDY_COMMAND, "--population", "100"), "choose a smaller --minimum-batch"),
+        (
+            ("private", "publish", "pilot/study.json", "--folder", "pilot"),
+            "'fpmonitor-study-1' - at `$.format`, where 'fpmonitor-ask-1' belongs",
         ),
         ((*STUDY_COMMAND[:3], "--role", "curator", "--apis", "A"), "a role has no terms"),
         (("private", "redact", "pilot", "--apis", "A"), "private select CURATOR --redact A,B"),
@@ -265,7 +319,7 @@ def test_a_folder_with_a_request_or_a_role_is_left_as_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran("private", "init", str(tmp_path / "curator"), "--role", "curator")
-    terms = ("--apis", "A", "--population", "100", "--budget", "0.1")
+    terms = ("--apis", "A", "--population", "10000", "--budget", "0.1")
     for held, reason in (
         ("round-1.json", "has the request of a study; answers to it would be lost"),
         ("study.json", "has a study; answers to it would be lost"),

@@ -242,6 +242,7 @@ def collected(
     return made.path
 
 
+@pytest.mark.long
 def test_from_a_database_over_sealed_answers_to_estimates(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -315,7 +316,7 @@ def test_randomised_answers_lead_to_a_set_and_to_a_request_for_it(
     assert main([*given, "-o", str(following)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["recommended"]["apis"] == ["x", "y", "z"]
-    assert 0.1 < found["recommended"]["statistical"]["upper"] <= 0.5
+    assert 0.05 < found["recommended"]["statistical"]["upper"] <= 0.5  # coins rank the values
     assert found["recommended"]["fixed"]["upper"] == 1.0
     rules = {one["apis"][0]: one["statistical"]["rule"] for one in found["singles"]}
     assert rules["x"] in ("randomised", "top-r")
@@ -562,6 +563,7 @@ def test_limits_from_pairs_hold_in_repeated_randomised_collections() -> None:
     assert misses <= 0.2 * 30
 
 
+@pytest.mark.long
 def test_commands_lead_from_pairs_of_randomised_answers_to_a_decision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

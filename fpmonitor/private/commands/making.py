@@ -10,7 +10,7 @@ import typer
 
 from fpmonitor.cli.options import BUDGET_OF_STUDY, DELTA, POPULATION, K, named_options
 from fpmonitor.cli.output import note
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.private.study import FIRST_PORT, Role, Study
 from fpmonitor.vocabulary import split_names
 
@@ -53,13 +53,14 @@ class Terms:
 
         Raises:
             InputError: An option is missing.
+            PolicyError: A term is out of its range, or no round could ever be closed.
         """
         if self.apis is None or self.population is None or self.budget is None:
             given = {"--apis": self.apis, "--population": self.population, "--budget": self.budget}
             missing = ", ".join(name for name, value in given.items() if value is None)
             raise InputError(f"study: needs {missing}")
         names = tuple(sorted(set(split_names(self.apis))))
-        return Study(
+        made = Study(
             name=self.name,
             apis=names,
             population=self.population,
@@ -73,6 +74,14 @@ class Terms:
             minimum_batch=self.minimum_batch,
             report_bytes=self.report_bytes,
         )
+        if self.minimum_batch > self.population:
+            raise PolicyError(
+                "minimum_batch",
+                f"{self.minimum_batch:,} users never answer, where the population has "
+                f"{self.population:,}",
+                hint="choose a smaller --minimum-batch",
+            )
+        return made
 
 
 def init(
@@ -115,9 +124,12 @@ def init(
     if role is not None:
         if not {"--role", "--port"}.issuperset(named):
             raise InputError("init: a role has no terms", hint="leave --role away for a study")
-        make_role(folder, role, port=port)
+        made_role = make_role(folder, role, port=port)
         note(f"publish {folder}/keys.pub, give {folder}/password to those who may publish or send")
-        note("put there study.json, and the passwords of others as ROLE.password; see role.json")
+        note(
+            f"put there study.json, and the passwords of others as ROLE.password; role.json says "
+            f"where the others are, and that it listens at {made_role.address(role)}"
+        )
         return
     if curator_key is not None:
         if "--port" in named:

@@ -160,13 +160,32 @@ def shuffle(
         ]
     row = {**outcomes, "held": waiting_messages, "batches": [str(path) for path in written]}
     show(tables.tally([row], row), output_format, None)
-    if not (closed := outcomes["closed ask"]):
-        return 0
-    note(
-        f"{closed:,} messages came too late and do not count, ask these users in a new epoch; "
-        f"closed: {some_of(late, _MOST_NAMED)}"
-    )
-    return 1
+    return _told_refused(outcomes, late)
+
+
+def _told_refused(outcomes: Mapping[str, int], late: Sequence[str]) -> int:
+    """Say what can be done about messages that were not taken; return the exit code."""
+    told = []
+    if closed := outcomes.get("closed ask"):
+        told.append(
+            f"{closed:,} messages came too late and do not count, ask these users in a new epoch; "
+            f"closed: {some_of(late, _MOST_NAMED)}"
+        )
+    if unknown := outcomes.get("unknown ask"):
+        told.append(
+            f"{unknown:,} messages answer a request that the shuffler does not know, and were not "
+            "taken: name it with --ask, and give the file again"
+        )
+    # A hostile user can add messages that nobody reads; where there are no others, it is a mistake.
+    taken = outcomes.get("accepted", 0) + outcomes.get("replayed", 0)
+    if not told and not taken and sum(outcomes.values()) > outcomes.get("below the minimum", 0):
+        told.append(
+            "nothing was taken: these are no uploads that were sealed in this study, for keys that "
+            "the shuffler has"
+        )
+    for line in told:
+        note(line)
+    return int(bool(told))
 
 
 def count_reports_of(

@@ -104,6 +104,22 @@ class _Held:
     next_round: int
     counts: Counts
     randomised: Mapping[ApiSet, RandomisedAnswers]
+    asks: Sequence[CollectionRequest]  # The requests of the epoch that were published.
+
+    def check_releases(self) -> None:
+        """Refuse one more release than the study allows, before anything is written.
+
+        Raises:
+            InputError: Users would not answer it, and services refuse it.
+        """
+        released = sum(ask.recipient == "analyst" for ask in self.asks)
+        if released >= self.study.releases:
+            raise InputError(
+                f"select: epoch {self.epoch} has had {released} of the {self.study.releases} "
+                "releases that the study allows",
+                hint="leave -o away to see the limits again, or collect anew: `--next curator "
+                "--epoch N`",
+            )
 
     def analyst_ask(
         self,
@@ -217,7 +233,7 @@ class Curator:
                 counts[(api,)] = {}  # all of its answers are missing: each user may be alone
                 note(f"{api}: nobody was asked, so that it is in no set; request it in a new epoch")
         following = 1 + max(ask.round for ask in asks)
-        return _Held(study, epoch, self.number or following, counts, randomised)
+        return _Held(study, epoch, self.number or following, counts, randomised, asks)
 
 
 def _epoch_of(store: RoleStore, wanted: int | None) -> int:
@@ -375,6 +391,8 @@ def select(
         _write_ask(curator.role.study, curator.first_of_epoch(named), output)
         return
     held, utilities = curator.held(), _utilities(weights)
+    if sign is not None:
+        held.check_releases()
     if redacting.redact is not None:
         if decision is not None or reader == "curator":
             raise InputError(

@@ -134,7 +134,7 @@ def counts(
     """Return what requests brought; as a table, the comparison instead where there is one."""
     found = [one["estimate"] for ask in document["asks"] for one in ask["sets"] if one["estimate"]]
     rows = [
-        {"round": ask["round"], "apis": one["apis"], **row}
+        {"epoch": ask["epoch"], "round": ask["round"], "apis": one["apis"], **row}
         for ask in document["asks"]
         for one in ask["sets"]
         for row in (*one["groups"], *_value_rows(one["estimate"]))
@@ -155,11 +155,12 @@ def _value_rows(found: RandomisedApi | None) -> list[Row]:
 def _sets_table(document: Mapping[str, Any]) -> Table:
     return Table(
         columns=[
-            *columns("text", "round", "APIs (mechanism, where answers are randomised)"),
+            *columns("text", "epoch", "round", "APIs (mechanism, where answers are randomised)"),
             *columns("count", "users", "groups of k", "smaller", "largest group"),
         ],
         rows=[
             (
+                str(ask["epoch"]),
                 str(ask["round"]),
                 ", ".join(one["apis"]) + (f" ({one['randomised']})" if one["randomised"] else ""),
                 one["users"],
