@@ -33,7 +33,6 @@ from fpmonitor.estimate.averaging import averaged, clock, design_base
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.looks import (
     _menu,
-    base_cells,
     decision_criteria,
     design_cells,
 )
@@ -251,7 +250,7 @@ def speed() -> dict[str, object]:
     criteria = decision_criteria(**question)
 
     def new_policy() -> None:
-        base_cells.cache_clear()
+        design_cells.cache_clear()
         _menu.cache_clear()
         clock.cache_clear()
         decision_criteria(**question)

@@ -51,7 +51,13 @@ _NAMED = 3
 
 def read_users(windows: Windows, span: Span, apis: Sequence[str], *, k: int) -> WindowUsers:
     """Read the users of a window with some APIs, as all windows are seen; k is for others."""
-    population = windows.population(span, apis).without_few(k)
+    return _users_among(windows.population(span, apis), windows, apis, k=k)
+
+
+def _users_among(
+    population: Population, windows: Windows, apis: Sequence[str], *, k: int
+) -> WindowUsers:
+    population = population.without_few(k)
     columns: dict[str, NDArray[np.integer[Any]]] = {}
     with suppress(UndecidableError):  # every user looks automated
         columns = {api: population.column(api) for api in apis}
@@ -174,7 +180,11 @@ class Ledger:
         apis = {*decision.policy.candidates}.intersection(users.askable_apis(question_of(decision)))
         # What is masked follows from who came in the window itself: nothing is shared then.
         known = {} if windows.may_be_masked(sorted(apis)) else self._read
-        return SinceDecided(windows, decision, tuple(sorted(apis)), known)
+        since = SinceDecided(windows, decision, tuple(sorted(apis)), known)
+        if known is self._read and users.people is not None:  # in memory: not read once more
+            found = _users_among(users, windows, since.apis, k=decision.policy.k)
+            known[since.now, since.apis] = found
+        return since
 
 
 @dataclass(frozen=True)
@@ -198,7 +208,7 @@ class SinceDecided:
         found = self._before(self._decided, like=False)
         if found is None:
             return {}
-        return find_faults(self._read(found), self._read(self._now), k=self._k)
+        return find_faults(self._read(found), self._read(self.now), k=self._k)
 
     def sources(self) -> dict[str, str]:
         """Find sources that vanished, came, or send fewer than half of their share of the users.
@@ -214,7 +224,7 @@ class SinceDecided:
                 for name, users in self.windows.database.rows("windows/sources", **span.bounds)
                 if users >= self._k
             }
-            for span in (before, self._now)
+            for span in (before, self.now)
         )
         return dict(changed_sources(had, has, then=before.name, k=self._k))
 
@@ -235,11 +245,11 @@ class SinceDecided:
         first = window_at(base, self._period)
         place, k = position(begin, self._period) - position(first, self._period), self._k
         before = self._before(base) if place >= 1 else None
-        if before is None or before.window.since is None or self._read(self._now).size < k:
+        if before is None or before.window.since is None or self._read(self.now).size < k:
             return None
         found = compare_windows(
             self._read(before),
-            self._read(self._now),
+            self._read(self.now),
             k=k,
             false_alarms=level(place),
             audience=self.windows.audience,
@@ -287,7 +297,8 @@ class SinceDecided:
         return None
 
     @functools.cached_property
-    def _now(self) -> Span:
+    def now(self) -> Span:
+        """The window in question."""
         return whole_span(self.windows.database, self.windows.window)
 
     def _read(self, span: Span) -> WindowUsers:

@@ -227,8 +227,9 @@ def _evidence(series: _Series, population: Population, place: int, *, are_new: b
         alone = math.exp(-needed_evidence(delta, place=place, successes=0))
         return _all_or_nothing(population, decision, alone)
     source = series.asked.source(decision.policy.candidates)
-    disclosed_source = disclosed_to(population.audience, source, decision.policy.k)
-    return _weigh_all(decision, disclosed_source, new_users=are_new)
+    sets = (*decision.allow, *other_sets(decision))
+    told = disclosed_to(population.audience, source, decision.policy.k, sets=sets)
+    return _weigh_all(decision, told, new_users=are_new)
 
 
 def _first_look(

@@ -39,7 +39,9 @@ def count_confirmed(
     decision = called_as(decision, population)
     eligible_users = population.for_question(question_of(decision), decision.policy.candidates)
     source = eligible_users.source(decision.policy.candidates)
-    disclosed_source = disclosed_to(population.audience, source, decision.policy.k)
+    disclosed_source = disclosed_to(
+        population.audience, source, decision.policy.k, sets=decision.allow
+    )
     evidence = weigh(decision, disclosed_source, new_users=new_users)
     needed = needed_evidence(
         decision.policy.delta or 1.0, place=_LIKE_A_YEAR, successes=_LIKE_A_YEAR

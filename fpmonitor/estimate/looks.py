@@ -482,7 +482,6 @@ def base_of(users: int) -> Serving | None:
     return Serving(first * ratio ** min(position, _FINE - 1), ratio, bases)
 
 
-@lru_cache(maxsize=1)  # all scores of a question see the same
 def base_cells(serving: Serving, function: ExposureFunction, budget: float) -> tuple[Cells, float]:
     """Return the counts that a base sees, and the share of the users that it keeps.
 
@@ -493,6 +492,7 @@ def base_cells(serving: Serving, function: ExposureFunction, budget: float) -> t
     return cells, middle * cells.laws.mean / serving.mean
 
 
+@lru_cache(maxsize=1)  # all scores of a question, and of a window, see the same
 def design_cells(
     full: float, function: ExposureFunction, budget: float, value_share: float = 1.0
 ) -> Cells:

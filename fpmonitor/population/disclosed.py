@@ -48,6 +48,15 @@ class DisclosedSource(SpectrumSource):
         return spectra.least if self.is_least else spectra.most
 
 
-def disclosed_to(audience: Audience, source: SpectrumSource, k: int) -> SpectrumSource:
-    """Return the spectra as an audience is told them."""
-    return source if audience is Audience.OWNER else DisclosedSource(source, k)
+def disclosed_to(
+    audience: Audience, source: SpectrumSource, k: int, *, sets: Sequence[Sequence[str]] = ()
+) -> SpectrumSource:
+    """Return the spectra as an audience is told them.
+
+    Those of some `sets` are counted at once, for the most and the least exposing case together.
+    """
+    if audience is Audience.OWNER:
+        return source
+    counted = sets if source.least is None else ()
+    keys = (tuple(sorted(set(apis))) for apis in counted)
+    return DisclosedSource(source, k, dict(zip(keys, source.spectra(counted), strict=True)))

@@ -31,6 +31,8 @@ from fpmonitor.store.windows import read_window
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from fpmonitor.account import Kind
     from fpmonitor.population.browsers import BrowserGroups, Codes
     from fpmonitor.population.recoding import Recoding
@@ -173,6 +175,7 @@ class FollowedSnapshot(StoredSnapshot):
     """A snapshot whose rows are in memory and in no table."""
 
     rows: Mapping[str, Codes]  # Column -> codes.
+    people: NDArray[np.int64]  # Number of the user of each row, by which windows know them again.
 
     def codes(self, apis: Sequence[str]) -> list[Codes]:
         """Codes of some APIs."""
@@ -200,8 +203,8 @@ def stored_snapshot(
     if follower is not None:
         [(users,)] = database.rows("snapshot/size", fragments={"snapshot": "user"})
         if has_room_for(users, len(api_columns(database))):
-            table, rows = follower.read(database, window)
-            return FollowedSnapshot(database, table, window, rows)
+            table, coded = follower.read(database, window)
+            return FollowedSnapshot(database, table, window, coded.codes, coded.users)
     return StoredSnapshot(database, take_snapshot(database, window), window)
 
 

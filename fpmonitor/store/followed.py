@@ -21,13 +21,11 @@ from fpmonitor.store.snapshot import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from numpy.typing import NDArray
 
     from fpmonitor.store.database import Database
-
-    Codes = NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,20 +41,24 @@ class Follower:
 
     Logs may be stored meanwhile. Once anything else was done to the file (users were forgotten, it
     was rewritten or replaced), begin with a new one: rows and numbers of values are then others.
+
+    Args:
+        most: Windows whose users are held, the newest; null for all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, most: int | None = None) -> None:
+        self._most = most
         self._followed: dict[Window, _Followed] = {}
         self._words: dict[int, NDArray[np.uint64]] = {}
 
-    def read(self, database: Database, window: Window) -> tuple[SnapshotTable, Mapping[str, Codes]]:
-        """Return what `take_snapshot` does, but for a table, and the codes of each column.
+    def read(self, database: Database, window: Window) -> tuple[SnapshotTable, CodedUsers]:
+        """Return what `take_snapshot` does, but for a table, and the users that it would hold.
 
         Arrays that were returned before stay as they are. Errors as of `take_snapshot`.
         """
         columns = api_columns(database)
         last = database.rows("snapshot/last_observation")[0][0]
-        table = self._followed.get(window)
+        table = self._followed.pop(window, None)
         words_of = partial(self._words_of, database)
         if table is None:
             coded, visits = read_coded_users(database, window, columns.values(), words_of)
@@ -67,8 +69,10 @@ class Follower:
                 changed = self._changed(database, window, columns.values(), after=table.last)
                 coded = _with_changed(coded, changed)
         self._followed[window] = _Followed(coded, last)
+        for earlier in [*self._followed][: -self._most] if self._most else ():
+            del self._followed[earlier]
         snapshot = SnapshotTable("", columns, len(coded.users), visits, coded.digest)
-        return snapshot, coded.codes
+        return snapshot, coded
 
     def _changed(
         self, database: Database, window: Window, columns: Collection[str], *, after: int

@@ -45,12 +45,13 @@ def test_users_who_are_followed_are_those_of_a_reading_of_everything(tmp_path: P
         with Monitor(tmp_path / "f.duckdb", create=True) as monitor:
             monitor.ingest([log(tmp_path, number)])
             for window in WINDOWS:
-                followed, rows = follower.read(monitor.database, window)
-                expected, columns = Follower().read(monitor.database, window)
+                followed, held = follower.read(monitor.database, window)
+                expected, whole = Follower().read(monitor.database, window)
                 assert followed == expected
-                assert rows.keys() == columns.keys()
-                for column, codes in columns.items():
-                    assert rows[column].tolist() == codes.tolist(), (number, window)
+                assert held.users.tolist() == whole.users.tolist()
+                assert held.codes.keys() == whole.codes.keys()
+                for column, codes in whole.codes.items():
+                    assert held.codes[column].tolist() == codes.tolist(), (number, window)
             monitor.follower = follower
             population = monitor.population()
             monitor.follower = None
