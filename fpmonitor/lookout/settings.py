@@ -94,7 +94,8 @@ class WatchSettings:
     @property
     def checked(self) -> Decision:
         """The decision with the sets that are checked."""
-        return self.decision if self.whole else of_recommended(self.decision)
+        listed = self.decision.with_unions_listed()
+        return listed if self.whole else of_recommended(self.decision)
 
     def open_database(self) -> Database:
         """Open the database, which is created if it does not exist."""
