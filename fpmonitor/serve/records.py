@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -148,15 +147,15 @@ def observations_of(
     `takes_names` does not take is left out.
 
     Raises:
-        RefusedRequestError: A record is neither; the message names its position, and what member no
-            observation has, not its content. Or none is taken.
+        RefusedRequestError: A record is neither, or no JSON; the message names its position, and
+            what member no observation has, not its content. Or none is taken.
     """
     found: list[Observation | FingerprintResult] = []
     for place, record in enumerate(records, start=1):
         try:
             found.append(_record(record, source))
         except (msgspec.DecodeError, RecordError, ValueError, RecursionError) as error:
-            _check_names(record, place)
+            _refuse_what_it_names(record, place)
             raise RefusedRequestError(
                 400,
                 f"record {place} is neither an observation (user, api, status, value) nor a "
@@ -198,12 +197,18 @@ def _record(record: bytes, source: str) -> Observation | FingerprintResult:
     return Observation(found.user, found.api, status, value, found.visit_id, found.session_id)
 
 
-def _check_names(record: bytes, place: int) -> None:
-    """Refuse a record that is no result by the first of its members that no observation has."""
-    with suppress(ValueError, RecursionError):
+def _refuse_what_it_names(record: bytes, place: int) -> None:
+    """Refuse a record by what a sender can mend at once: its JSON, or a member of another name."""
+    try:
         content = strict_json(record.decode())
-        if isinstance(content, dict) and "components" not in content:
-            check_members(content, _Observation.__struct_fields__, f"member of record {place}")
+    except (ValueError, RecursionError) as error:
+        raise RefusedRequestError(
+            400,
+            f"record {place} is not JSON that all programs read alike; send UTF-8 without a byte "
+            "order mark, no member twice, no NaN, no half of a character",
+        ) from error
+    if isinstance(content, dict) and "components" not in content:
+        check_members(content, _Observation.__struct_fields__, f"member of record {place}")
 
 
 def _result(record: object, source: str) -> FingerprintResult:

@@ -22,6 +22,7 @@ from fpmonitor.decide import best, deciding
 from fpmonitor.decide.files import read_decision
 from fpmonitor.monitor import Monitor
 from fpmonitor.render import decisions
+from tests.asked import answer_of
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -54,9 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def gate(capsys: pytest.CaptureFixture[str], decision: Path, *options: str) -> dict[str, Any]:
-    assert run(["gate", str(decision), *options, "--exit-zero", "--format", "json"]) == 0
-    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return answer
+    return dict(answer_of(capsys, "gate", str(decision), *options, "--exit-zero"))
 
 
 def test_verdicts_on_demand_are_those_of_the_complete_borders(folder: Path) -> None:
@@ -177,6 +176,7 @@ def test_what_is_told_of_a_decision_may_be_interrupted_and_it_is_kept(
     assert len(read_decision(file).bias_tolerated or ()) == len(whole.allow)
 
 
+@pytest.mark.long
 def test_a_search_that_is_told_to_end_writes_what_it_has_proven_and_goes_on_there(
     tmp_path: Path,
 ) -> None:

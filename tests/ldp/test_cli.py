@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.ldp.exposure import ApiReports, randomised_limits
 from fpmonitor.ldp.matrix_file import read_matrix
 from fpmonitor.ldp.mechanisms import LocalHash, basic_rappor
 from fpmonitor.ldp.planner import PROTOCOLS
+from tests.asked import answer_of
 
 MEMBERS = [
     *("ldp", "average_privacy", "worst_case_privacy", "asymptotic_utility", "participation"),
@@ -28,9 +30,7 @@ GRR = ["--mechanism", "grr", "--values", "3", "--epsilon", "1"]
 def metrics(
     capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0
 ) -> dict[str, float | None]:
-    assert run(["ldp", "metrics", *arguments, "--format", "json"]) == code
-    document: dict[str, float | None] = json.loads(capsys.readouterr().out)
-    return document
+    return dict(answer_of(capsys, "ldp", "metrics", *arguments, code=code))
 
 
 def test_metrics_print_exactly_the_promised_members(capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,10 +230,20 @@ def test_plan_says_how_many_users_prove_an_api_within_a_budget(
 
     assert np.median([upper(height["users"]) for _ in range(9)]) < 0.17
     assert np.median([upper(height["users"] // 4) for _ in range(9)]) > 0.17
+    # Six values expose less than 26 % on average, though 29.4 % in one population.
+    assert run(["ldp", "plan", *question, "--epsilon", "2", "--budget", "26%"]) == 0
+    rows = {row["api"]: row for row in json.loads(capsys.readouterr().out)}
+    assert (rows["Screen.height"]["mechanism"], rows["Screen.height"]["users"]) == (None, 0)
+    worst = max(
+        exposure_probability(np.array([share]), k=50, population=1000)[0] * min(6 * share, 1)
+        for share in np.linspace(1e-3, 0.2, 400)
+    )
+    assert worst <= 0.26
     assert run(["ldp", "plan", *question, "--accuracy", "0.1", "--budget", "15%"]) == 2
     assert "needs --epsilon" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("epsilon", "chosen", "protocol"), [(0.5, "matrix", "oue"), (2.0, "grr", "grr")]
 )
@@ -275,9 +285,7 @@ def test_settings_may_hold_a_table_for_the_commands(
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, float]]:
-    assert run(["ldp", "reports", *arguments, "--format", "json"]) == 0
-    rows: list[dict[str, float]] = json.loads(capsys.readouterr().out)
-    return rows
+    return list(answer_of(capsys, "ldp", "reports", *arguments))
 
 
 def test_reports_from_elsewhere_tell_shares_limits_and_the_posterior(
@@ -359,6 +367,7 @@ def test_a_comparison_says_what_the_best_promises_least(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.long
 def test_sets_are_compared_at_equal_epsilon_and_asked_for_as_a_matrix(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -216,6 +216,25 @@ def test_what_is_wrong_is_refused_whole(
     assert stored(tmp_path) == []
 
 
+@pytest.mark.each
+@pytest.mark.parametrize(
+    "record",
+    [
+        '\ufeff{"user": "u", "api": "A.a", "value": 1}',
+        '{"user": "u", "user": "v", "api": "A.a", "value": 1}',
+        '{"user": "u", "api": "A.a", "value": NaN}',
+        '{"user": "u", "api": "A.a", "value": "\\ud800"}',
+    ],
+)
+def test_a_sender_is_told_that_a_record_is_no_json_that_all_read_alike(
+    record: str, tmp_path: Path
+) -> None:
+    with client_of(config_of(tmp_path)) as client:
+        answer = client.post("/v1/observations", content=record.encode(), headers=TEXT)
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("record 1 is not JSON that all programs read alike")
+
+
 def test_headers_are_stored_only_where_asked_for(tmp_path: Path) -> None:
     headers = TEXT | {"user-agent": "Agent", "x-forwarded-for": "203.0.113.9"}
     for asked in ((), ("user-agent",)):

@@ -6,11 +6,13 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from fpmonitor.answers.notices import MOST_BYTES, MOST_LETTERS, encoded, message
+from fpmonitor.answers.standing import ProblemKind
+from fpmonitor.lookout.looking import standing_of
 
 GOLDEN = Path(__file__).with_name("notices.json")
 RUNBOOK = Path(__file__).parents[2] / "docs" / "runbook.md"
@@ -27,7 +29,7 @@ def problem(kind: str, what: str, text: str) -> dict[str, Any]:
     return {"problems": [{"kind": kind, "what": what, "text": text, "new": True}]}
 
 
-RELEASE = "seen on 2026-02-18: users who had come on 2026-02-11 have changed Navigator.userAgent "
+RELEASE = "users who had come on 2026-02-11 have changed Navigator.userAgent "
 EVENTS: dict[str, dict[str, Any]] = {
     "above": {"changed": changed("allow", "block"), "state": "violated"},
     "over": {"changed": changed("block", "undecided"), "state": "cannot tell", "was": "violated"},
@@ -95,8 +97,22 @@ def test_a_message_is_short_and_its_commands_are_whole(event: str, candidates: i
     assert told["severity"] in {"critical", "warning", "info"}
 
 
+def test_nothing_is_cut_out_of_the_text_of_a_reason() -> None:
+    """Titles lost what looked like the day on which a reason was seen, which has its own member."""
+    text = "seen on 2026-02-18: is how this text begins"
+    full = {**body("release"), **problem("decide again", "a", text)}
+    assert message(full, details=None)["title"] == text
+
+
+def test_a_reason_that_a_database_of_before_holds_is_read() -> None:
+    text = "seen on 2026-02-18: users have changed a"
+    known = {"kind": "decide again", "what": "a", "text": text}
+    standing = standing_of(json.dumps({"outcome": "holds", "problems": [known]}))
+    assert standing is not None
+    assert [(one.text, one.seen) for one in standing.problems] == [(text, None)]
+
+
 def test_the_title_has_room_for_the_browsers_that_are_new() -> None:
-    """The day on which they were seen pushed the second one out."""
     assert message(body("two releases"), details=None)["title"].endswith("142, firefox 145)")
 
 
@@ -113,4 +129,6 @@ def test_the_runbook_has_a_section_for_each_message() -> None:
     for event in EVENTS:
         told = message(body(event), details=None)
         assert told["runbook"].partition("#")[2] in anchors, event
+    kinds = {one["kind"] for event in EVENTS.values() for one in event.get("problems", ())}
+    assert kinds == {*get_args(ProblemKind)}
     assert len(RUNBOOK.read_text(encoding="utf-8").split()) <= 900
