@@ -1328,14 +1328,19 @@ def test_a_look_reads_the_users_of_a_window_once_and_writes_none_of_them(
     settings: WatchSettings, on_population: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[Any, ...]] = []
-    arrays = Database.arrays
+    arrays, rows = Database.arrays, Database.rows
 
     def counted(database: Database, name: str, **values: Any) -> Any:
         if name == "snapshot/observations_of_api":
             asked.append(tuple(values.values()))
         return arrays(database, name, **values)
 
+    def told(database: Database, name: str, **values: Any) -> Any:
+        assert name != "snapshot/last_observation", "it reads all that was ever stored"
+        return rows(database, name, **values)
+
     monkeypatch.setattr(Database, "arrays", counted)
+    monkeypatch.setattr(Database, "rows", told)
     watch = Watch(replace(settings, decision=read_decision(on_population), by="day"), deliver=[])
     for date in ("1996-01-01", "1996-01-02"):
         day_log(settings.folder, date, range(1000), a=lambda u: u % 3, b=lambda u: u % 2)
