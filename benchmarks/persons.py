@@ -6,7 +6,7 @@ fetches US births by name, sex, year and state (see known_truth_laws.py), writes
 for each person, and runs `scale sketch make` and `scale sketch exposure` on all 15 sets of the four
 columns. FOLDER keeps the package and the table for the next run. JSON goes to stdout:
 processor seconds and peak memory of each command, bytes, and for each set the limits, in per cent,
-beside the exposure of all persons.
+beside the share of the persons that are in groups of fewer than k, counted.
 """
 
 from __future__ import annotations
@@ -64,15 +64,18 @@ def asked(cache: Path, entries: int) -> dict[str, Any]:
 
 
 def beside_truth(cache: Path, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Limits of each set and its exposure among as many persons, per cent."""
+    """Limits of each set, and what it exposes, per cent.
+
+    That is the share that was counted, whose mean over populations is what is limited. The exposure
+    of the law that has the counted shares is another number: it gives nobody a value of its own.
+    """
     counted = pl.read_parquet(cache / "births.parquet")
-    total = int(counted["births"].sum())
     lines = []
     for one in found:
-        law = law_of(PERSONS, one["apis"], counted, "births")
-        numbers = (one["lower"], law.exposure(K, total), one["upper"])
-        limits = dict(zip(("lower", "exposure", "upper"), (100 * x for x in numbers), strict=True))
-        lines.append({"apis": one["apis"], **limits})
+        share = law_of(PERSONS, one["apis"], counted, "births").share_of_persons(K)
+        assert share is not None
+        numbers = {"lower": one["lower"], "counted": share, "upper": one["upper"]}
+        lines.append({"apis": one["apis"], **{name: 100 * x for name, x in numbers.items()}})
     return lines
 
 
