@@ -1,12 +1,14 @@
 """Who pays, at which visits and for how long, by the commands on rows of real browsers.
 
-    python -P benchmarks/people.py TABLE.parquet [cohorts] [panel] [--users 10000]
+    python -P benchmarks/people.py TABLE.parquet [cohorts] [panel] [--users 10000] [--sample 1]
 
 TABLE holds rows of the npm package `user-agents`, a row each: it is taken for the distribution.
 `cohorts` draws users and counts of 256 sets those within a set that `decide` allows, without and
-with budgets of cohorts, beside those that truly are. `panel` makes users who come again: browsers
-update in stages, phones are turned, windows resized, networks vary, devices are replaced. It prints
-what `exposure` says of visits and of links, and what a link budget allows.
+with budgets of cohorts of several sizes, beside those that truly are. It names the cohorts that are
+nearest to failing where nobody in them is exposed. `--population` is n, the users by default.
+`panel` makes users who come again: browsers update in stages, phones are turned, windows resized,
+networks vary, devices are replaced. It prints what `exposure` says of visits and of links, and what
+a link budget allows.
 """
 
 from __future__ import annotations
@@ -26,8 +28,11 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.cli import run
+from fpmonitor.estimate.cohort_budget import cohort_test
 from fpmonitor.estimate.exposure import exposure_probability
+from fpmonitor.policy import CohortBudget
 from fpmonitor.population.browsers import USER_AGENTS, browser_of, system_of
+from fpmonitor.spectrum import CohortSpectrum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,7 +45,8 @@ OTHERS = (
     *("connection.effectiveType", "connection.rtt"),
 )
 SETS = [frozenset(chosen) for size in range(9) for chosen in combinations(OTHERS, size)]
-BUDGET, EACH, LEAST, K = 0.05, 0.2, 0.05, 10
+BUDGET, K = 0.05, 10
+QUESTIONS = ((0.2, 0.05), (0.2, 0.01), (0.1, 0.02))  # budget of each cohort, and its least share
 SHOWN = (AGENT, f"{AGENT},screenWidth,screenHeight", f"{AGENT},connection.rtt")
 DAYS = 98  # of a panel; a release each four weeks
 TURNED, RESIZED, VARIES, REPLACED = 0.15, 0.3, 0.7, 900  # shares of visits; days
@@ -52,10 +58,16 @@ def main() -> None:
     parser.add_argument("table", type=Path)
     parser.add_argument("parts", nargs="*", default=["cohorts", "panel"])
     parser.add_argument("--users", type=int, default=10_000)
+    parser.add_argument("--population", type=int)
+    parser.add_argument("--sample", type=int, default=1)
     asked = parser.parse_args()
     rows = pl.read_parquet(asked.table).select(AGENT, *SIZES, *OTHERS[1:]).cast(pl.String)
     rows = rows.select(pl.all().fill_null(""))
-    found = {name: globals()[name](rows, asked.users) for name in asked.parts}
+    population = asked.population or asked.users
+    found = {
+        name: globals()[name](rows, asked.users, population, np.random.default_rng(asked.sample))
+        for name in asked.parts
+    }
     print(json.dumps(found, indent=1))
 
 
@@ -77,15 +89,21 @@ def stored(folder: str, frame: pl.DataFrame) -> str:
     return database
 
 
-def allowed(database: str, users: int, *options: str) -> tuple[int, float]:
-    """Return how many of the sets are within an allowed one, and the seconds of processor."""
+def allowed(database: str, population: int, *options: str) -> tuple[list[frozenset[str]], float]:
+    """Return the sets that are within an allowed one, and the seconds of processor."""
     output, began = f"{database}.json", time.process_time()
-    words = ["--k", str(K), "--budget", str(BUDGET), "-n", str(users), "--fixed-question", "-q"]
+    words = ["--k", str(K), "--budget", str(BUDGET), "-n", str(population), "--fixed-question"]
     names = ",".join(OTHERS)
-    run(["decide", *words, "--candidates", names, "--db", database, "-o", output, *options])
+    code = run(
+        ["decide", *words, "-q", "--candidates", names, "--db", database, "-o", output, *options]
+    )
+    seconds = round(time.process_time() - began, 1)
+    if code == 3:  # too few users for the question
+        return [], seconds
+    if code:
+        raise RuntimeError(f"decide ended with {code}")
     listed = [frozenset(one) for one in json.loads(Path(output).read_text())["allow"]]
-    number = sum(not one or any(one <= other for other in listed) for one in SETS)
-    return number, round(time.process_time() - began, 1)
+    return [one for one in SETS if not one or any(one <= other for other in listed)], seconds
 
 
 def kinds(rows: pl.DataFrame, names: Iterable[str]) -> NDArray[np.intp]:
@@ -97,7 +115,9 @@ def kinds(rows: pl.DataFrame, names: Iterable[str]) -> NDArray[np.intp]:
     return found
 
 
-def cohorts(rows: pl.DataFrame, users: int) -> dict[str, Any]:
+def cohorts(
+    rows: pl.DataFrame, users: int, population: int, rng: np.random.Generator
+) -> dict[str, Any]:
     agents = rows[AGENT].to_list()
     parsed = {one: (browser_of(USER_AGENTS[0], one)[0], system_of(one)) for one in {*agents}}
     told = rows.with_columns(
@@ -106,29 +126,77 @@ def cohorts(rows: pl.DataFrame, users: int) -> dict[str, Any]:
     )
     cohort = kinds(told, ("family", "system"))
     shares = np.bincount(cohort) / len(rows)
-    overall = both = 0
-    for one in SETS:
-        groups = kinds(told, ("family", "system", *sorted(one)))
-        p = np.bincount(groups) / len(rows)
-        exposed = exposure_probability(p, k=K, population=users)[groups]
-        within = exposed.mean() <= BUDGET
-        each = np.bincount(cohort, exposed) / np.bincount(cohort)
-        overall += within
-        both += within and each[shares >= LEAST].max() <= EACH
-    drawn = rows[np.random.default_rng(1).integers(len(rows), size=users)]
+    truth = {one: truth_of(told, one, cohort, population) for one in SETS}
+    drawn = rng.integers(len(rows), size=users)
     with tempfile.TemporaryDirectory() as folder:
-        database = stored(folder, drawn.with_row_index("user"))
-        options = ["--given", "family,system", "--least-share", str(LEAST)]
-        plain, seconds = allowed(database, users)
-        _, alone = allowed(database, users, *options, "--budget-each", "99%")
-        kept, with_cohorts = allowed(database, users, *options, "--budget-each", str(EACH))
+        database = stored(folder, rows[drawn].with_row_index("user"))
+        plain, seconds = allowed(database, population)
+        found = [
+            _kept(database, population, truth, shares, cohort[drawn], each=each, least=least)
+            for each, least in QUESTIONS
+        ]
+    overall = {one for one in SETS if truth[one][0] <= BUDGET}
     return {
         "users": users,
-        "truly within overall": int(overall),
-        "truly within, cohorts too": int(both),
-        "allowed without cohorts": plain,
-        "allowed with cohorts": kept,
-        "seconds": {"without": seconds, "budget of 99 %": alone, "with": with_cohorts},
+        "population": population,
+        "truly within overall": len(overall),
+        "allowed without cohorts": len(plain),
+        "of these above it where sites see cohorts": len({*plain} - overall),
+        "seconds without cohorts": seconds,
+        "with": found,
+    }
+
+
+def truth_of(
+    told: pl.DataFrame, apis: Iterable[str], cohort: NDArray[np.intp], population: int
+) -> tuple[float, NDArray[np.float64]]:
+    """Return the exposure of a set read with family and system: of all users, and by cohort."""
+    groups = kinds(told, ("family", "system", *sorted(apis)))
+    p = np.bincount(groups) / len(told)
+    exposed = exposure_probability(p, k=K, population=population)[groups]
+    return float(exposed.mean()), np.bincount(cohort, exposed) / np.bincount(cohort)
+
+
+def _kept(
+    database: str,
+    population: int,
+    truth: dict[frozenset[str], tuple[float, NDArray[np.float64]]],
+    shares: NDArray[np.float64],
+    drawn: NDArray[np.intp],
+    *,
+    each: float,
+    least: float,
+) -> dict[str, Any]:
+    options = ["--given", "family,system", "--least-share", str(least)]
+    kept, seconds = allowed(database, population, *options, "--budget-each", str(each))
+    counts = shares >= least
+    within = {
+        one for one in SETS if truth[one][0] <= BUDGET and truth[one][1][counts].max() <= each
+    }
+    test = cohort_test(
+        CohortBudget(given=("family", "system"), budget=each, least_share=least),
+        users=len(drawn),
+        k=K,
+        population=population,
+        delta=0.05,
+        universe=len(OTHERS),
+    )
+    sizes = np.bincount(drawn, minlength=len(shares))
+    seen = np.flatnonzero(sizes)
+    spectrum = CohortSpectrum.of_groups(sizes[seen], np.arange(len(seen)), len(seen))
+    evidence = test.evidence(spectrum)[:-1]
+    return {
+        "budget of each, least share": [each, least],
+        "truly within": len(within),
+        "allowed": len(kept),
+        "wrong": len({*kept} - within),
+        "seconds": seconds,
+        # where nobody is exposed: users of a cohort, its nats, and those that one API needs
+        "nearest": [
+            [int(sizes[seen[one]]), round(float(evidence[one]), 2)]
+            for one in evidence.argsort()[:2]
+        ],
+        "needed": round(float(test.log_terms[1]), 2),
     }
 
 
@@ -165,20 +233,23 @@ def _updated(agent: str, releases: int) -> str:
     return _MAJOR.sub(lambda one: f"{one[1]}{one[2]}{int(one[3]) + releases}", agent)
 
 
-def panel(rows: pl.DataFrame, users: int) -> dict[str, Any]:
-    visits = visited(rows, users, np.random.default_rng(2))
-    asked = ["--k", str(K), "-n", str(users), "--format", "json"]
+def panel(
+    rows: pl.DataFrame, users: int, population: int, rng: np.random.Generator
+) -> dict[str, Any]:
+    visits = visited(rows, users, rng)
+    asked = ["--k", str(K), "-n", str(population), "--format", "json"]
     with tempfile.TemporaryDirectory() as folder:
         database = stored(folder, visits)
         began = time.process_time()
         told = command("exposure", *SHOWN, *asked, "--followed", "7d,28d,80d", "--db", database)
         seconds = round(time.process_time() - began, 1)
         budgets = {
-            unit: allowed(database, users, "--unit", unit)[0] for unit in ("last", "visit", "both")
+            unit: len(allowed(database, population, "--unit", unit)[0])
+            for unit in ("last", "visit", "both")
         }
         for after in ("7d", "28d", "80d"):
             options = ["--unit", "visit", "--link-budget", "5%", "--after", after]
-            budgets[f"visit, linked {after}"] = allowed(database, users, *options)[0]
+            budgets[f"visit, linked {after}"] = len(allowed(database, population, *options)[0])
     return {
         "users": users,
         "visits": len(visits),

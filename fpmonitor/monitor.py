@@ -433,6 +433,7 @@ class Monitor(Closing):
         """
         if decision.components:
             raise InputError("check: the decision is about levels", hint="name one about sets")
+        decision = decision.with_unions_listed()
         report = self._checked(decision, by=by, until=until, new_users=new_users)
         if self.audience is Audience.OTHERS:  # a single visit would show
             return replace(report, new_users=None, left_out=())

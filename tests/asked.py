@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     import pytest
 
 
-def asked(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    """Answer of a command, as JSON."""
+def answer_of(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
+    """Answer of a command, as JSON, as it is where it is no terminal that asks."""
     capsys.readouterr()
-    assert run([*words, "--format", "json"]) == 0
+    form = () if "--format" in words else ("--format", "json")
+    assert run([*words, *form]) == code
     return json.loads(capsys.readouterr().out)
 
 

@@ -9,6 +9,8 @@ import json
 import logging
 import os
 import pickle
+import secrets
+import shutil
 import sys
 from dataclasses import dataclass
 from functools import cache, wraps
@@ -67,6 +69,9 @@ def _shared_designs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for module, name in (("looks", "_menu"), ("limits", "_menus"), ("evalues", "_design")):
             owner = importlib.import_module(f"fpmonitor.estimate.{module}")
             patch.setattr(owner, name, _on_disk(getattr(owner, name).__wrapped__, folder))
+        if is_installed("flint"):
+            files = importlib.import_module("fpmonitor.proof.files")
+            patch.setattr(files, "check_proof", _once(files.check_proof))
         yield
 
 
@@ -83,6 +88,47 @@ def _on_disk(design: Callable[..., Any], folder: Path) -> Callable[..., Any]:
         return pickle.loads(path.read_bytes())
 
     return read_or_made
+
+
+def _once(prove: Callable[..., str]) -> Callable[..., str]:
+    """Prove the same side once: a test changes a member of a file, and its proofs stay."""
+    known: dict[str, str] = {}
+
+    @wraps(prove)
+    def proved(*asked: Any, **named: Any) -> str:
+        question = repr((asked, sorted(named.items())))
+        if question not in known:
+            known[question] = prove(*asked, **named)
+        return known[question]
+
+    return proved
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _copied_databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Copy an empty database in place of making its tables: a fifth of what a small log costs."""
+    database = importlib.import_module("fpmonitor.store.database").Database
+    template = tmp_path_factory.mktemp("template") / "empty.duckdb"
+    database(template, create=True).close()
+    make, create = database._make, database._create
+
+    def copied(self: Any, path: Path) -> None:
+        if self._key_file is None:
+            shutil.copy(template, path)
+        else:
+            make(self, path)
+
+    def keyed(self: Any) -> None:
+        if self._is_made and self._key_file is None:
+            of_its_own = "UPDATE meta SET value = $key WHERE name = 'user_key'"
+            self._execute(of_its_own, {"key": secrets.token_hex(16)})
+        else:
+            create(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "_make", copied)
+        patch.setattr(database, "_create", keyed)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -237,15 +237,17 @@ _BY: dict[Period | None, str] = {
 }
 
 
-def of_recommended(decision: Decision, unions: Iterable[ApiSet] = ()) -> Decision:
-    """Return a decision whose allow list is its recommended set alone, which is what sites read.
+def of_recommended(decision: Decision) -> Decision:
+    """Return a decision whose allow list is what sites read: its recommended set.
 
-    Its windows count for themselves: what other sets did changes nothing of its promise. So are
-    `unions` of it with sets of other decisions what sites read.
+    Its windows count for themselves: what other sets did changes nothing of its promise. Sites also
+    read its allowed unions with sets of other decisions.
     """
+    listed = decision.with_unions_listed()
     if decision.recommended not in decision.allow:
-        return decision
-    return replace(decision, allow=tuple(dict.fromkeys([decision.recommended, *unions])))
+        return listed
+    unions = [decision.union(one.apis) for one in decision.union_with if one.verdict == "allow"]
+    return replace(listed, allow=tuple(dict.fromkeys([decision.recommended, *unions])))
 
 
 def other_sets(decision: Decision) -> tuple[ApiSet, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -14,7 +13,6 @@ Severity = Literal["critical", "warning", "info"]
 MOST_LETTERS = 120  # of a title
 MOST_BYTES = 2048  # of a message
 _NAMED = 3
-_SEEN = re.compile(r"^seen on [0-9-]{10}: ")  # of a reason that lasts; a new one is of `since`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +146,8 @@ def _events(body: Mapping[str, Any]) -> Iterator[_Event]:
     for problem in sorted(body["problems"], key=lambda one: [*_PROBLEMS].index(one["kind"])):
         severity, title, todo = _PROBLEMS[problem["kind"]]
         if problem.get("new", True):
-            about, title = problem["kind"], _SEEN.sub("", title.format(**problem))
-            yield _Event(about=about, severity=severity, title=title, todo=todo)
+            title = title.format(**problem)
+            yield _Event(about=problem["kind"], severity=severity, title=title, todo=todo)
     yield from _no_longer_above(changed)
     if body.get("mended"):
         windows = ", ".join(since[:10] for since in body["mended"][:_NAMED])

@@ -55,11 +55,13 @@ class Problem:
     Attributes:
         kind, what: What it is, and of which file, window or API; told once.
         text: A sentence without values.
+        seen: Last day of the window that showed it, of a reason that lasts.
     """
 
     kind: ProblemKind
     what: str
     text: str
+    seen: str | None = None  # those of before have it in their text
 
 
 _TEXTS: dict[ProblemKind, str] = {
@@ -293,11 +295,13 @@ def again(
         stays = is_release or one.gone or (last is not None and one.api in last.moved)
         if stays and one.api in after.moved and not any(_tells(body, one) for body in told):
             found[_name(one.api, one.releases)] = renewal.said_of([one])
-    seen = ""
+    seen = None
     if after.until is not None:
-        end = datetime.fromisoformat(after.until) - timedelta(microseconds=1)
-        seen = f"seen on {end:%Y-%m-%d}: "
-    now = {what: problem("decide again", what, text=seen + text) for what, text in found.items()}
+        seen = f"{datetime.fromisoformat(after.until) - timedelta(microseconds=1):%Y-%m-%d}"
+    now = {
+        what: replace(problem("decide again", what, text=text), seen=seen)
+        for what, text in found.items()
+    }
     return [*(known | now).values()]
 
 

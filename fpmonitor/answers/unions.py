@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.decision import UnionWith
 from fpmonitor.decide.files import read_decision
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.population.evidence import lack_in_words
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def unions_asked(
     """Return the sets of other decisions that a question names, as yet without a verdict.
 
     Raises:
-        InputError: One recommends nothing, or what this question cannot be asked of.
-        UnknownNameError: The log lacks an API that one recommends.
+        InputError: One recommends nothing, what this question cannot be asked of, or an API that
+            the log lacks.
     """
     found = [_union(population, begun, Path(path)) for path in decide_question.union_with]
     asked = replace(begun, union_with=tuple(found))
@@ -73,7 +73,13 @@ def _union(population: Population, begun: Decision, path: Path) -> UnionWith:
     cohorts = begun.policy.cohorts
     given = () if cohorts is None else cohorts.given
     called = [api if api in population.apis else other.means(api) for api in other.recommended]
-    apis = sorted({*population.named(called)} - {*given})
+    try:
+        apis = sorted({*population.named(called)} - {*given})
+    except UnknownNameError as error:
+        raise InputError(
+            f"union-with: these users have no {error.name}, which {path} recommends",
+            hint="decide on users who have the APIs of both: two logs tell nothing of both sets",
+        ) from error
     if not apis:
         raise InputError(f"union-with: {path} recommends nothing to add", hint="leave it away")
     return UnionWith(digest=hashlib.sha256(path.read_bytes()).hexdigest(), apis=tuple(apis))

@@ -54,9 +54,8 @@ def gate(
     apis = [*split_names(have), *split_names(want)]
     decided = read_credible_decision(decision)
     UNIT.set(decided.unit)
-    listed = decided.with_unions_listed()
     if db is None:
-        answer = listed.answer(apis)
+        answer = decided.answer(apis)
         shown.show(decisions.gate_output(answer))
         return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
     refuse_parts(decision, decided, hint="leave --db away: the file answers by its lists")
@@ -67,6 +66,6 @@ def gate(
     with open_monitor(db) as monitor:
         users = monitor.population_as(decided)
         check_borne_out(monitor, users, decided)
-        answer = answer_gate(users, listed, apis)
+        answer = answer_gate(users, decided.with_unions_listed(), apis)
     shown.show(decisions.gate_output(answer))
     return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)

@@ -194,7 +194,6 @@ def check(
     Exit code 0: holds, 1: violated, 3: cannot tell.
     """
     made = read_credible_decision(decision, read_decision)
-    unions = [made.union(each.apis) for each in made.union_with if each.verdict == "allow"]
     if deployed.file is not None:
         given: dict[str, object] = {"by": by, "new-users": new_users, "all": whole}
         given |= {"since": users.since, "until": users.until}
@@ -203,13 +202,13 @@ def check(
     deployed.refuse_alone()
     with users.open() as monitor:
         check_borne_out(monitor, monitor.population_as(made), made, with_names=False)
-        made = made.with_unions_listed()
-        decided = made if whole else of_recommended(made, unions)
+        listed = made.with_unions_listed()
+        decided = listed if whole else of_recommended(made)
         report = monitor.check(decided, by=by, new_users=new_users)
         is_open = by is not None and report.outcome == "cannot tell"
         longer = windows_that_decide(monitor, decided, by, new_users=new_users) if is_open else None
         users.note_beside(monitor, decided, quiet=quiet)
-    if rest := len(made.allow) - len(decided.allow):
+    if rest := len(listed.allow) - len(decided.allow):
         more = "1 more set is" if rest == 1 else f"{rest:,} more sets are"
         note(f"{more} allowed; --all tests all of them", quiet=quiet)
     note_coverage(report.coverage, decided.policy.k, missing=decided.missing, quiet=quiet)

@@ -238,6 +238,7 @@ def _score_at_budget(score: Score, users: int, policy: Policy) -> float:
     """
     p = np.geomspace(_RAREST / policy.population, 1, _VALUES)
     exposed = exposure_probability(p, k=policy.k, population=policy.population).mean()
+    # Not by `scipy.stats`, whose objects cost the service 15 ms at the 99th percentile of verdicts.
     chances = np.exp(log_poisson(np.arange(score.weights.shape[1] - 1), users * p[:, np.newaxis]))
     others = 1 - chances.sum(axis=1)  # in the group of a user
     by_user = chances @ score.weights[:, 1:].T + np.outer(others, score.weights[:, -1])

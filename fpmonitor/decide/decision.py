@@ -599,6 +599,8 @@ class Decision(Result):
         Raises:
             UnknownNameError: One of them is not a candidate of the policy.
         """
+        if self.union_with:
+            return self.with_unions_listed().answer(apis, judge)
         verdict, because = self.verdict(apis)
         if verdict == "unknown" and judge is not None:
             because = tuple(sorted(self.named(apis)))

@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 
 
 def can_refresh(decision: Decision) -> bool:
-    """Whether lists can be made again: they are certified at every look."""
-    return decision.setting == "population" and not decision.rests_on_file
+    """Whether lists can be made again: they are certified at every look.
+
+    With other users another set is recommended, whose unions are others.
+    """
+    is_alone = not decision.union_with
+    return is_alone and decision.setting == "population" and not decision.rests_on_file
 
 
 def border_sets(decision: Decision) -> tuple[ApiSet, ...]:

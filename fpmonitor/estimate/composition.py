@@ -18,6 +18,7 @@ import scipy
 
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.allocation import Pieces, least_sum
+from fpmonitor.estimate.exposure import most_exposed
 from fpmonitor.policy import check_share, check_threshold
 
 if TYPE_CHECKING:
@@ -277,8 +278,8 @@ def composition_from_sample(
 
     Notes:
         The rule is top-r (join size with pairs), in the form
-        `Q(n, k) <= sum_j P(value not kept) + (k - 1) / n * kept joint values`: of `n` users at most
-        `k - 1` are exposed on each joint value. It is never above Theorems 2 and 3.
+        `Q(n, k) <= sum_j P(value not kept) + max p F(p) * kept joint values`: each joint value adds
+        `p F(p)` at most. It is never above Theorems 2 and 3.
     """
     check_threshold(k, population)
     check_share("delta", delta)
@@ -288,7 +289,7 @@ def composition_from_sample(
         apis: sampled_tails(spectrum, delta=delta / len(known), rng=rng)
         for apis, spectrum in known.items()
     }
-    cell = (k - 1) / population
+    cell = most_exposed(k, population)
     return join_size(tails, cell) if pairs else best_sizes([*tails.values()], cell)
 
 

@@ -123,6 +123,14 @@ def share_of_most_exposed(k: int, population: int) -> float:
     return float(scipy.optimize.brentq(slope, 1e-6, 1.0)) * k / population
 
 
+def most_exposed(k: int, population: int) -> float:
+    """Largest `p F(p)`: what one value adds to the exposure at most, a share."""
+    if k > population:
+        return 1.0
+    share = share_of_most_exposed(k, population)
+    return share * float(exposure_probability(share, k=k, population=population)) * (1 + 1e-9)
+
+
 def steepest_fall(k: int, population: int) -> float:
     """Most that the exposed users `p F(p)` fall by one more user with the value, at `p = k / n`.
 

@@ -35,7 +35,9 @@ _MAX_ROOT_POINTS = 1800
 _EXPOSURE_POINTS = 721
 _SMALLEST_STEP = 1e-9  # of ln p; closer grid points would make differences meaningless
 _TAIL_SDS = 6.0
-SMALLEST_MOMENT = 1e-250  # far from underflow
+# Far from underflow. Where it was 1e-9, weights of a score that is worth more than 20 nats a value
+# did not converge.
+SMALLEST_MOMENT = 1e-250
 
 
 @dataclass(frozen=True, slots=True)

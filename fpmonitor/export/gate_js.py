@@ -20,7 +20,8 @@ _LISTS = ("allow", "block", "undecided")
 
 
 def _write(decision: Decision) -> str:
-    """Write the module with the lists of the decision in it."""
+    """Write the module with the lists of the decision in it, its unions among them."""
+    decision = decision.with_unions_listed()
     content = {
         "policy": {"candidates": list(decision.policy.candidates)},
         "complete": decision.complete,

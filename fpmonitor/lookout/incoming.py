@@ -144,7 +144,7 @@ class Incoming:
                 tuple(rest),
                 collector=settings.collector,
                 column_map=replace(
-                    self._column_map, expected=frozenset(settings.decision.policy.candidates)
+                    self._column_map, expected=frozenset(settings.checked.policy.candidates)
                 ),
                 digest_values=settings.digest_values,
             )

@@ -270,7 +270,7 @@ class Look:
         until: datetime | None,
     ) -> tuple[CheckReport, Standing]:
         """Check the list, and look for APIs and windows that should be there."""
-        settings, policy = self.settings, self.settings.decision.policy
+        settings, policy = self.settings, self.settings.checked.policy
         report = self.monitor.check(
             settings.checked,
             by=settings.by,
@@ -308,7 +308,7 @@ class Look:
 
     def _all_gone(self) -> list[Problem]:
         """Tell what logs that hold no API of the list have in their place."""
-        decision = self.settings.decision
+        decision = self.settings.checked
         window, policy = Window(source=decision.source), decision.policy
         apis = self.monitor.population(window=window).publishable_apis(policy.k)
         gone = [vanished(api, decision) for api in policy.candidates]

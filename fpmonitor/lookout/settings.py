@@ -81,7 +81,9 @@ class WatchSettings:
     def list_key(self) -> str:
         """Digest that stays when a list is decided again: its question, its file and its windows.
 
-        APIs and users come and go. A link is not followed, as it may be set to the newest list.
+        APIs and users come and go. A link is not followed, as it may be set to the newest list. In
+        another place a list hears of a slow change once more: where only the names of files told
+        lists apart, `decision.json` of one site kept news from that of another.
         """
         content = self.decision.to_json()
         policy = content["policy"] | {"candidates": None, "population": None}
@@ -92,7 +94,8 @@ class WatchSettings:
     @property
     def checked(self) -> Decision:
         """The decision with the sets that are checked."""
-        return self.decision if self.whole else of_recommended(self.decision)
+        listed = self.decision.with_unions_listed()
+        return listed if self.whole else of_recommended(self.decision)
 
     def open_database(self) -> Database:
         """Open the database, which is created if it does not exist."""

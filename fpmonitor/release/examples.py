@@ -12,13 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpmonitor.release.attacks import (
-    Words,
     accepts,
     attack_counts,
     check_trials,
     draw_hash,
-    hash_shares,
-    members_of_groups,
     success_limits,
 )
 from fpmonitor.release.binomial import log_pmf, log_tail
@@ -98,25 +95,6 @@ def composition_success(users: int, bits: int) -> float:
     """
     enough = math.exp(float(log_tail(bits, users // 4, 0.5, 0.5)))
     return enough * math.exp((users - 1) * math.log1p(-(2.0**-bits)))
-
-
-def expected_group_success(
-    groups: NDArray[np.int64], words: Words, group_weights: NDArray[np.float64], *, weight: float
-) -> NDArray[np.float64]:
-    """Theorem 6.1: success of `attacks.attack_groups` on each group, over all functions.
-
-    Members with equal records are accepted together, and never isolated.
-    """
-    members = members_of_groups(groups, len(group_weights))
-    sizes = np.array([max(len(rows), 1) for rows in members])
-    shares = hash_shares(sizes, group_weights, weight=weight)
-    success = np.zeros(len(members))
-    for row, rows in enumerate(members):
-        _, copies = np.unique(words[rows], return_counts=True)
-        alone = int((copies == 1).sum())
-        if alone:
-            success[row] = alone * shares[row] * (1 - shares[row]) ** (len(copies) - 1)
-    return success
 
 
 def suppress_bits(records: NDArray[np.bool_], k: int) -> list[tuple[NDArray[np.intp], Any]]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.release.binomial import log_pmf
@@ -111,18 +110,6 @@ def reached_baseline(users: int, weight: float, min_entropy: float) -> float:
     failing = shares * 2.0**-min_entropy / margins**2
     reached = [isolation_baseline(users, max(float(share), 0.0)) for share in wanted - 2 * margins]
     return max(float(np.max((1 - failing) * reached)), 0.0)
-
-
-def average_min_entropy(joint: NDArray[np.float64]) -> float:
-    """Average min-entropy of a record given what is known, bits: `-log2` of the best guess.
-
-    Args:
-        joint: float64, shape (known, records): probabilities that sum to 1.
-
-    Notes:
-        Singling out, Lemma 6.3, and Dodis, Ostrovsky, Reyzin, Smith 2008.
-    """
-    return -math.log2(float(joint.max(axis=1).sum()))
 
 
 def average_min_entropy_floor(min_entropy: float, users: int, k: int) -> float:

@@ -19,6 +19,7 @@ from fpmonitor.serve.asked import ForwardedRequest, respond
 from fpmonitor.serve.asking import MOST_BYTES, framed, next_frame
 from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.dashboard import Dashboard
+from fpmonitor.serve.frames import write_all
 from fpmonitor.serve.programs import Programs
 from fpmonitor.serve.questions import Questions
 
@@ -58,19 +59,13 @@ async def _serve_above(source: int, target: int) -> None:
             outcome = msgspec.msgpack.encode((False, type(error).__name__))
         async with writing:
             message = framed(msgspec.msgpack.encode((number, outcome)))
-            await loop.run_in_executor(None, _write_all, target, message)
+            await loop.run_in_executor(None, write_all, target, message)
 
     under_way = set()
     while True:
         task = asyncio.create_task(answer(await next_frame(stream)))
         under_way.add(task)
         task.add_done_callback(under_way.discard)
-
-
-def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
 
 
 def serve_below() -> None:

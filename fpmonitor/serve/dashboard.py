@@ -10,13 +10,13 @@ from starlette.concurrency import run_in_threadpool
 
 from fpmonitor.answers.counted import counted_answer
 from fpmonitor.errors import FpmonitorError
-from fpmonitor.render.charts import Axes, Series, line_chart, range_chart
+from fpmonitor.render.charts import Axes, Series, line_chart
 from fpmonitor.render.figures import of_conflicts, of_tolerance
 from fpmonitor.render.numbers import between, percent
 from fpmonitor.render.tables import Table, columns, html_of_table
 from fpmonitor.serve.log import log
 from fpmonitor.serve.overview import History, Overview, take_overview
-from fpmonitor.serve.pages import service_page, static_path, text_refusal
+from fpmonitor.serve.pages import draw_limits, service_page, static_path, text_refusal
 from fpmonitor.serve.requests import refusal_of
 from fpmonitor.serve.snippet import SCRIPTS, script_named
 
@@ -37,16 +37,6 @@ if TYPE_CHECKING:
 
 
 MOST_SETS = 10
-
-
-def draw_limits(explored: IndexedExposure, budget: float | None) -> str:
-    """Draw the limits and the estimate of one set, and the budget."""
-    return range_chart(
-        [("", explored.lower, explored.upper, explored.unbiased)],
-        title=f"Exposure from {percent(explored.lower)} to {percent(explored.upper)}",
-        x_label="exposure",
-        budget=budget,
-    )
 
 
 def draw_history(readings: Sequence[Measurement], budget: float | None, *, k: int) -> str:

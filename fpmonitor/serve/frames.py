@@ -232,6 +232,13 @@ def _holds_frame(rest: bytes) -> bool:
     return False
 
 
+def write_all(file: int, data: bytes) -> None:
+    """Write to a descriptor; the system may take a part at a time."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
 def halve(segment: Path, folder: Path) -> list[Path]:
     """Copy a segment of several frames into two; a single frame has no halves.
 

@@ -109,6 +109,7 @@ def asked_of(decision: Decision | None) -> Question:
 
 def take_overview(monitor: Monitor, decision: Decision | None) -> Overview:
     """Look at the database as it is now."""
+    decision = None if decision is None else decision.with_unions_listed()
     question = asked_of(decision)
     batches = monitor.batches()
     explorer, problem = _hold_users(monitor, decision, question)

@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from fpmonitor.decide.guarantee import who_was_drawn
 from fpmonitor.render.answers import WORDS_OF_APIS
+from fpmonitor.render.charts import range_chart
 from fpmonitor.render.decisions import bounds, counted, headline, tolerance
 from fpmonitor.render.html import chips
 from fpmonitor.render.numbers import percent
@@ -24,6 +25,8 @@ from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
+    from fpmonitor.population.exposure_index import IndexedExposure
 
 _YEAR = 31_536_000
 PAGE_HEADERS = {
@@ -47,6 +50,16 @@ def service_files() -> list[Route]:
 def text_refusal(status: int, text: str, more: dict[str, str] | None = None) -> Response:
     """Return an error as a line of text."""
     return PlainTextResponse(text + "\n", status_code=status, headers=PAGE_HEADERS | (more or {}))
+
+
+def draw_limits(explored: IndexedExposure, budget: float | None) -> str:
+    """Draw the limits and the estimate of one set, and the budget."""
+    return range_chart(
+        [("", explored.lower, explored.upper, explored.unbiased)],
+        title=f"Exposure from {percent(explored.lower)} to {percent(explored.upper)}",
+        x_label="exposure",
+        budget=budget,
+    )
 
 
 @cache

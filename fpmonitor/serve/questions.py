@@ -90,7 +90,8 @@ class Questions:
     ) -> None:
         self.config = config
         self._key_file = key_file
-        self.decision: Decision | None = None
+        self.decision: Decision | None = None  # as its file has it
+        self.asked: Decision | None = None  # the same with its unions listed
         if config.decision is not None:
             self.decision = read_decision(config.decision)
             if config.source and self.decision.source not in {None, config.source}:
@@ -102,6 +103,7 @@ class Questions:
         self._kept, self._watched = KeptSpectra(), dict[ApiSet, None]()
         self.lists: CurrentLists | None = None
         if self.decision is not None:
+            self.asked = self.decision.with_unions_listed()
             self.lists = CurrentLists(self.decision, lambda reason: log("lists", reason=reason))
         self._lock = threading.Lock()
         self._held: _Held | None = None
@@ -199,7 +201,7 @@ class Questions:
 
     async def answer_gate(self, apis: Sequence[str]) -> dict[str, Any]:
         """Answer the gate; from the users in memory what the decision file does not settle."""
-        decision = self.decision
+        decision = self.asked
         if decision is None:
             return {}
         wanted = sorted(decision.named(apis))
@@ -222,7 +224,7 @@ class Questions:
         these are sets of the list alone; and where the users of the decision were looked at once,
         for good, or cohorts have budgets, its file answers.
         """
-        decision = self.decision
+        decision = self.asked
         if decision is None:
             return {}
         is_same = explorer.seal == decision.digest
@@ -324,7 +326,7 @@ class Questions:
         return state_of(self.config.db)
 
     def _make_explorer(self, monitor: Monitor) -> ExposureIndex:
-        decision = self.decision
+        decision = self.asked
         if decision is None:
             users = monitor.population()
             return users.index(Question(DEFAULT_K), users.publishable_apis(DEFAULT_K))

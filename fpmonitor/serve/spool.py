@@ -42,6 +42,7 @@ from fpmonitor.serve.frames import (
     sizes_by_source,
     start_of_segment,
     whole_frames,
+    write_all,
 )
 from fpmonitor.serve.group_commit import GroupCommit
 from fpmonitor.serve.old_segments import OLD_ENDING, recover_old_segments
@@ -210,7 +211,7 @@ class Spool:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         try:
             for kind, block in written.items():
-                _write_all(files[kind], block)
+                write_all(files[kind], block)
                 os.fdatasync(files[kind])
         except OSError:
             for file, status in found.items():
@@ -222,7 +223,7 @@ class Spool:
             path = self._path(kind, _OPEN)
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
             try:
-                _write_all(file, start_of_segment())
+                write_all(file, start_of_segment())
                 sync(self.folder)
             except OSError:
                 os.close(file)
@@ -318,9 +319,3 @@ def _segment_name() -> str:
     """Name that sorts by time and that no other segment has; it starts with a digit."""
     # A clock may start before 1970: nobody would look for a name that starts with a minus.
     return f"{max(time.time_ns(), 0):020d}-{secrets.token_hex(4)}"
-
-
-def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]

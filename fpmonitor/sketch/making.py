@@ -68,7 +68,7 @@ def sketch_population(
         )
     codes = {api: population.column(api) for api in plan.apis}
     words = {api: _words_of_codes(population, plan.key, api) for api in plan.apis}
-    level = plan.level_of(population.users)
+    level = plan.level_for(population.users)
     tallies = [Tally(apis, plan.entries) for apis in plan.sets]
     for start in range(0, population.users, _ROWS_AT_ONCE):
         block = slice(start, start + _ROWS_AT_ONCE)
@@ -137,7 +137,7 @@ def sketch_table(
             users, counted = users + named, 0
             text = fingerprints(question, condition=condition, grouped=here is not engine)
             for words, counts in _words(engine, here, text, plan):
-                plan.tally(words, plan.level_of(users), tallies, counts)
+                plan.tally(words, plan.level_for(users), tallies, counts)
                 counted += int(counts.sum())
             if counted != named:
                 raise _changed_rows()

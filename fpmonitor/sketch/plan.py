@@ -58,7 +58,7 @@ class SketchPlan:
         """All APIs of the sets, sorted."""
         return tuple(sorted({api for apis in self.sets for api in apis}))
 
-    def level_of(self, users: int) -> int:
+    def level_for(self, users: int) -> int:
         """Level at which the values of so many users are kept; more users never lower it."""
         if self.level is not None:
             return self.level
@@ -99,7 +99,7 @@ class SketchPlan:
         """
         if not users:
             raise UndecidableError("no users to make a sketch of")
-        level = self.level_of(users)
+        level = self.level_for(users)
         return sketch_of_part(
             key=self.key.id,
             users=users,

@@ -23,9 +23,9 @@ from starlette.routing import Route
 from fpmonitor.account import summary
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.render.answers import overview
-from fpmonitor.serve.pages import PAGE_HEADERS, text_refusal
+from fpmonitor.serve.pages import PAGE_HEADERS, draw_limits, text_refusal
 from fpmonitor.ui.asked import DEFAULT_K, OF_API, PageQuestion, column_map_of
-from fpmonitor.ui.pages import draw, fragment, page, static_routes
+from fpmonitor.ui.pages import fragment, page, static_routes
 from fpmonitor.ui.words import alone_in_words, sentences, words_of
 from fpmonitor.unit import VISITOR_RULE
 from fpmonitor.vocabulary import meanings
@@ -276,7 +276,9 @@ class _Addresses:
             "exposure.html",
             unit=explored.unit,
             asked=question,
-            chart="" if explored.exposure is None else draw(explored.exposure, question.budget),
+            chart=""
+            if explored.exposure is None
+            else draw_limits(explored.exposure, question.budget),
             explored=explored,
             most=_MOST_GROUPS,
             command=self._exposure_command(question, explored),

@@ -11,7 +11,6 @@ import jinja2
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from fpmonitor.render.charts import range_chart
 from fpmonitor.render.decisions import bounds, counted, headline
 from fpmonitor.render.html import chips
 from fpmonitor.render.numbers import between, percent
@@ -23,8 +22,6 @@ from fpmonitor.unit import Unit, spoken
 if TYPE_CHECKING:
     from starlette.background import BackgroundTask
     from starlette.requests import Request
-
-    from fpmonitor.population.exposure_index import IndexedExposure
 
 # Without a referrer to itself, a browser says "null" for the origin of the forms of this page.
 HEADERS = PAGE_HEADERS | {"Referrer-Policy": "same-origin"}
@@ -81,16 +78,6 @@ def fragment(
     text = _templates().get_template(template).render(**values)
     headers = HEADERS | {"Cache-Control": "no-store"}
     return HTMLResponse(spoken(text, unit), status, headers, background=background)
-
-
-def draw(exposure: IndexedExposure, budget: float) -> str:
-    """Draw the limits, the estimate and the budget."""
-    return range_chart(
-        [("", exposure.lower, exposure.upper, exposure.unbiased)],
-        title=f"Exposure from {percent(exposure.lower)} to {percent(exposure.upper)}",
-        x_label="exposure",
-        budget=budget,
-    )
 
 
 @cache

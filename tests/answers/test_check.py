@@ -16,6 +16,7 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.monitor import Monitor
 from fpmonitor.question import Question
+from tests.asked import answer_of
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 # The members that the schema of SARIF 2.1.0 requires of what is written here.
@@ -156,9 +157,7 @@ def test_an_api_that_was_coarsened_and_vanished_counts_as_one_value(
     asked = ["--db", str(tmp_path / "then"), "--what-if", str(changes), "--budget", "5%"]
     assert run(["decide", *asked, "--candidates", "a,b", "--quiet", "-o", decided]) == 0
     db = ["--db", str(tmp_path / "now")]
-    capsys.readouterr()
-    assert run(["check", decided, *db, "--format", "json"]) == 0
-    [found] = json.loads(capsys.readouterr().out)
+    [found] = answer_of(capsys, "check", decided, *db)
     assert (found["apis"], found["verdict"]) == (["a", "b"], "allow")
 
 
@@ -232,6 +231,7 @@ def test_a_check_judges_the_recommended_set_in_one_line_and_the_rest_on_request(
     assert run([*watch, "--settle", "0", "--quiet", "--all"]) == whole
 
 
+@pytest.mark.long
 def test_what_does_not_hold_comes_first_and_of_what_holds_not_all(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

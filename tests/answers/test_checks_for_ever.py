@@ -138,6 +138,7 @@ def test_users_who_were_forgotten_and_come_again_are_not_new(
         assert not by_day(path, decision).new_users
 
 
+@pytest.mark.long
 def test_users_stay_new_where_nobody_of_the_list_was_forgotten(
     decision: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -414,6 +415,7 @@ def copy(path: Path, to: Path) -> None:
     assert run(["db", "copy-in", folder, "--db", str(to)]) == 0
 
 
+@pytest.mark.long
 def test_windows_move_with_the_data(decision: Path, tmp_path: Path) -> None:
     """A copy of the data buys no second chance, and users that come with it are not new."""
     db, other = tmp_path / "db", tmp_path / "other"
@@ -454,6 +456,7 @@ def test_others_learn_nothing_from_a_single_visit(decision: Path, tmp_path: Path
     assert told[0][0]["new_users"] is None
 
 
+@pytest.mark.long
 def test_a_promise_about_one_population_is_checked_for_ever(tmp_path: Path) -> None:
     db = tmp_path / "db"
     store(db, day_log(tmp_path, 0, 6000, rare=0.005))

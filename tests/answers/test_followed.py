@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from fpmonitor.estimate.linking import linked_probability
 from fpmonitor.population.pairs import DAY, Pairs, pairs, star_source
 from fpmonitor.population.snapshot import MemorySnapshot
 from fpmonitor.store.visits import VisitRows
+from tests.asked import answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,9 +40,7 @@ def stored(folder: Path, rows: Iterable[Sequence[object]], header: Sequence[str]
 
 
 def asked(capsys: pytest.CaptureFixture[str], database: str, *words: str) -> list[Any]:
-    capsys.readouterr()
-    assert run(["exposure", *words, "--db", database, "--format", "json"]) == 0
-    return list(json.loads(capsys.readouterr().out)[0]["followed"])
+    return list(answer_of(capsys, "exposure", *words, "--db", database)[0]["followed"])
 
 
 def drawn(seed: int) -> np.ndarray:

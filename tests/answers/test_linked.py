@@ -10,6 +10,7 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.render.numbers import percent
+from tests.asked import answer_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 SETS = ["Navigator.userAgent", "Screen.height,Screen.width", "FontFaceSet.check"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("population", [2_000, 20_000, 200_000])
 def test_share_linked_under_the_law_is_within_the_limits_of_a_command(
     population: int,
@@ -74,9 +76,7 @@ def test_who_is_in_no_small_group_is_linked_by_a_guess_and_both_are_told(
     database = str(tmp_path / "guess.duckdb")
     assert run(["ingest", str(log), "--db", database, "-q"]) == 0
     asked = ["exposure", "Screen.width", "--db", database, "--format"]
-    capsys.readouterr()
-    assert run([*asked, "json"]) == 0
-    [found] = json.loads(capsys.readouterr().out)
+    [found] = answer_of(capsys, *asked, "json")
     assert found["empirical"] == 0
     assert found["upper"] < found["linked_lower"] <= 1 / 40 <= found["linked_upper"]
     assert run([*asked, "table"]) == 0

@@ -51,6 +51,7 @@ def compared(
     return {(one.compared, one.apis[0]): one for one in found}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("audience", Audience)
 def test_who_keeps_a_value_is_said_to_move_no_more_often_than_stated(audience: Audience) -> None:
     """Four years of each audience: a day is compared with one of the same weekday."""

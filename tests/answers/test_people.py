@@ -14,7 +14,7 @@ from fpmonitor.estimate.cohorts import cohort_limits
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.spectrum import CountSpectrum
-from tests.asked import asked
+from tests.asked import answer_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,8 +58,10 @@ def test_family_and_system_are_cohorts_as_a_column_of_the_same_would_be(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     database = stored(written(tmp_path))
-    [by_kind] = asked(capsys, "exposure", "colour", "--given", "family,system", "--db", database)
-    [by_agent] = asked(
+    [by_kind] = answer_of(
+        capsys, "exposure", "colour", "--given", "family,system", "--db", database
+    )
+    [by_agent] = answer_of(
         capsys, "exposure", "colour", "--given", "Navigator.userAgent", "--db", database
     )
     assert by_kind["given"] == ["browser family", "operating system"]
@@ -91,10 +93,10 @@ def test_each_kind_stands_alone_and_beside_columns(
     given: str, names: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     database = stored(written(tmp_path))
-    [found] = asked(capsys, "exposure", "colour", "--given", given, "--db", database)
+    [found] = answer_of(capsys, "exposure", "colour", "--given", given, "--db", database)
     assert sorted(found["given"]) == names
     assert sorted(found["cohorts"][0]["given"]) == names
-    [others] = asked(
+    [others] = answer_of(
         capsys, "--for-others", "exposure", "colour", "--given", given, "--db", database
     )
     assert sum(each["users"] for each in others["cohorts"]) <= USERS
@@ -104,7 +106,7 @@ def test_a_column_that_is_called_so_comes_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     database = stored(written(tmp_path, header="family"))
-    [found] = asked(capsys, "exposure", "colour", "--given", "family", "--db", database)
+    [found] = answer_of(capsys, "exposure", "colour", "--given", "family", "--db", database)
     assert found["given"] == ["family"]
     assert {each["given"]["family"] for each in found["cohorts"]} == {*AGENTS.values()}
 

@@ -264,6 +264,7 @@ def test_ranking_for_a_population_above_the_users_uses_the_upper_limit(monitor: 
         assert line.exposure > limits[line.apis], "the choice after looking is paid for"
 
 
+@pytest.mark.long
 def test_the_share_of_one_population_has_limits_of_its_own(
     path: Path, monitor: Monitor, capsys: pytest.CaptureFixture[str]
 ) -> None:

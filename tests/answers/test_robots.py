@@ -8,15 +8,16 @@ import zipfile
 from typing import TYPE_CHECKING
 
 import apify_fingerprint_datapoints
+import pytest
 from crawleruseragents import CRAWLER_USER_AGENTS_DATA
 
 from fpmonitor.cli import run
+from tests.asked import answer_of
 from tests.stored import stored
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
 
 ANDROID = (
     "Mozilla/5.0 (Linux; Android 8.1.0; {}) AppleWebKit/537.36 Chrome/87.0 Mobile Safari/537.36"
@@ -52,9 +53,7 @@ PEOPLE = {
 def signs(folder: Path, agents: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
     db = stored(folder, ({"userAgent": agent, "a": i % 2} for i, agent in enumerate(agents)))
     asked = ["db", "automation", "--db", db, "--format", "json", "--unsafe-counts"]
-    capsys.readouterr()
-    assert run(asked) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = answer_of(capsys, *asked)
     assert report["robots_by"].startswith("crawler-user-agents 1.")
     assert report["robots_by"].split(" of ")[1] >= "2026-10-22", "the date of the list is said"
     return {"automated": report["automated"], **report["signs"]}
@@ -69,6 +68,7 @@ def test_robots_of_all_kinds_are_found_and_people_with_phones_are_none(
     assert signs(tmp_path, list(PEOPLE.values()), capsys)["automated"] == 0
 
 
+@pytest.mark.long
 def test_what_the_list_knows_is_found_and_browsers_of_real_people_are_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,6 +56,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
     return " ".join("".join(capsys.readouterr()).split())
 
 
+@pytest.mark.long
 def test_exposures_curves_and_ranks_are_of_those_who_were_drawn(
     capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:

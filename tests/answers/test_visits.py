@@ -15,6 +15,7 @@ from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.population.visits import drawn_visits, path_words, tuple_ids
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.visits import VisitRows
+from tests.asked import answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,9 +39,7 @@ def stored(
 
 
 def asked(capsys: pytest.CaptureFixture[str], database: str, *words: str) -> list[Any]:
-    capsys.readouterr()
-    assert run(["exposure", *words, "--visits", "--db", database, "--format", "json"]) == 0
-    return list(json.loads(capsys.readouterr().out))
+    return list(answer_of(capsys, "exposure", *words, "--visits", "--db", database))
 
 
 def test_users_of_one_visit_are_the_same_by_every_unit(
@@ -118,9 +117,7 @@ def test_what_visits_tell_counts_for_a_reader(
 ) -> None:
     database = stored(tmp_path, [(u, 1 + day, u % 4, 0) for u in range(200) for day in range(2)])
     assert run(["exposure", A, "--reader", "ann", "--db", database]) == 0
-    capsys.readouterr()
-    assert run(["audit", "queries", "--db", database, "--format", "json"]) == 0
-    [reader] = json.loads(capsys.readouterr().out)
+    [reader] = answer_of(capsys, "audit", "queries", "--db", database)
     assert reader["answered"] == 3  # last values, one visit, all visits
 
 

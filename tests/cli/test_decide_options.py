@@ -213,6 +213,7 @@ def test_rows_go_to_memory_only_where_they_have_room(
 # ---- Any choice ---------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_command_covers_any_choice_unless_the_question_was_fixed(
     database: Path, tmp_path: Path
 ) -> None:

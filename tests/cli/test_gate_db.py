@@ -22,6 +22,7 @@ from fpmonitor.decide import best, deciding
 from fpmonitor.decide.files import read_decision
 from fpmonitor.monitor import Monitor
 from fpmonitor.render import decisions
+from tests.asked import answer_of
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -54,9 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def gate(capsys: pytest.CaptureFixture[str], decision: Path, *options: str) -> dict[str, Any]:
-    assert run(["gate", str(decision), *options, "--exit-zero", "--format", "json"]) == 0
-    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return answer
+    return dict(answer_of(capsys, "gate", str(decision), *options, "--exit-zero"))
 
 
 def test_verdicts_on_demand_are_those_of_the_complete_borders(folder: Path) -> None:

@@ -133,6 +133,7 @@ def test_an_end_while_users_are_read_says_that_nothing_is_written(
     assert capsys.readouterr().err == f"fpmonitor: error: {why}\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", SIGNALS)
 def test_an_end_after_the_sets_were_confirmed_keeps_them_and_no_false_bound(
     db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int

@@ -19,6 +19,7 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.release.estimated import estimated_guarantee, unseen_limit
 from fpmonitor.release.partial_knowledge import histogram_guarantee
 from fpmonitor.spectrum import CountSpectrum
+from tests.asked import answer_of
 
 if TYPE_CHECKING:
     from conftest import FixtureDistribution
@@ -168,9 +169,7 @@ def test_readers_are_listed_with_what_is_within_reach(
     assert run(["audit", "queries", "--db", db]) == 0
     assert json.loads(capsys.readouterr().out) == []
     exposure(db, *APIS[:3], limit="log2")
-    capsys.readouterr()
-    assert run(["audit", "queries", "--db", db, "--format", "json"]) == 0
-    [line] = json.loads(capsys.readouterr().out)
+    [line] = answer_of(capsys, "audit", "queries", "--db", db)
     assert (line["reader"], line["answered"]) == ("ann", 3)
     assert line["limit"] == math.ceil(math.log2(20_000))
     assert line["weight_within_reach"] == 0.25
@@ -195,6 +194,7 @@ def test_the_unseen_limit_solves_its_equation_and_falls_with_users() -> None:
     assert unseen_limit(1000, 0.01) < unseen_limit(100, 0.01)
 
 
+@pytest.mark.long
 def test_certified_deltas_cover_the_law_that_the_users_came_from(
     fixture_law: FixtureDistribution,
 ) -> None:
@@ -274,9 +274,7 @@ def answered(db: str, capsys: pytest.CaptureFixture[str], *options: str) -> int:
     """Ask as ann, without a limit, and count what she has had by now."""
     asked = ["exposure", "--apis", APIS[1], "--db", db, "--reader", "ann"]
     assert run([*asked, "--query-limit", "1000", *options]) == 0
-    capsys.readouterr()
-    assert run(["audit", "queries", "--db", db, "--format", "json"]) == 0
-    [line] = json.loads(capsys.readouterr().out)
+    [line] = answer_of(capsys, "audit", "queries", "--db", db)
     return int(line["answered"])
 
 

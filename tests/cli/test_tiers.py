@@ -91,6 +91,7 @@ def test_others_are_told_nothing_of_fewer_than_ten_users(
     assert told[0] == told[1]
 
 
+@pytest.mark.long
 def test_levels_are_designed_where_k_is_above_all_users(tmp_path: Path) -> None:
     """How many tiers of cores, and where, so that each holds a tenth of a million."""
     cores = [2, 4, 8, 16]

@@ -10,6 +10,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,6 +193,7 @@ def run(*words: object) -> int:
     return command([str(word) for word in words])
 
 
+@cache
 def plain_visits(apis: int, users: int = 4000) -> pl.DataFrame:
     rng = random.Random(apis)
     models = [[rng.randrange(2 + 3 * place) for place in range(apis)] for _ in range(60)]
@@ -282,8 +284,13 @@ def answer_of(frame: pl.DataFrame, **asked: Any) -> str:
     return warehouses.in_duckdb(statement_of(question, all_sets(apis)), frame)
 
 
+@cache
+def whole_answer() -> str:
+    return answer_of(plain_visits(3), user="id")
+
+
 def test_consoles_write_csv_in_their_own_ways() -> None:
-    text = answer_of(plain_visits(3), user="id")
+    text = whole_answer()
     known = AnsweredSets()
     known.add(text.encode(), "answer")
     rows = list(csv.reader(io.StringIO(text)))
@@ -324,9 +331,8 @@ def test_consoles_write_csv_in_their_own_ways() -> None:
     ],
 )
 def test_what_is_no_whole_answer_is_refused(change: Any, says: str) -> None:
-    text = answer_of(plain_visits(3), user="id")
     with pytest.raises(ValueError, match=says):
-        AnsweredSets().add(change(text).encode(), "answer")
+        AnsweredSets().add(change(whole_answer()).encode(), "answer")
 
 
 def test_users_twice_without_a_time_and_tables_that_change_are_refused() -> None:
@@ -336,7 +342,7 @@ def test_users_twice_without_a_time_and_tables_that_change_are_refused() -> None
             answer_of(pl.concat([frame, frame.head(9)]), user="id").encode(), "answer"
         )
     answers = AnsweredSets()
-    answers.add(answer_of(frame, user="id").encode(), "answer")
+    answers.add(whole_answer().encode(), "answer")
     with pytest.raises(ValueError, match="the table has changed"):
         answers.add(answer_of(frame.head(3000), user="id").encode(), "answer")
     other = frame.with_columns(pl.col("x00").reverse())
@@ -366,6 +372,7 @@ def test_what_needs_rows_is_refused_in_one_line(
         assert "Traceback" not in told, words
 
 
+@pytest.mark.long
 def test_users_who_lack_values_count_as_exposed_where_that_is_asked(folder: Path) -> None:
     frame = plain_visits(4).with_columns(
         x01=pl.when(pl.int_range(pl.len()) % 7 == 0).then(None).otherwise(pl.col("x01"))

@@ -161,7 +161,7 @@ def test_a_decision_is_that_of_a_database_with_the_same_users(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(3)
-    columns = {f"x{i}": [f"v{v}" for v in rng.zipf(1.6, 3000) % (4 + 3 * i)] for i in range(9)}
+    columns = {f"x{i}": [f"v{v}" for v in rng.zipf(1.6, 3000) % (4 + 3 * i)] for i in range(6)}
     frame = pl.DataFrame({"visitor": [f"u{i}" for i in range(3000)], **columns})
     table = house.put(frame)
     asked = ("--from", table, "--user", "visitor", "--candidates", ",".join(columns))
@@ -277,6 +277,7 @@ def test_a_table_without_times_is_read_whole_and_changes_count(
 SLEEPING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
 
 
+@pytest.mark.long
 def test_two_that_fetch_at_once_leave_one_database(duck: warehouses.Duck, tmp_path: Path) -> None:
     frame = visits(4000, 900)
     table = duck.put(frame)

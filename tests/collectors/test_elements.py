@@ -55,6 +55,7 @@ def test_each_element_is_an_api_in_every_form(
     assert run([*asked, "--apis", "cores"]) == 0
 
 
+@pytest.mark.long
 def test_the_best_subset_is_proven(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two elements are crowds, a third splits them into small groups."""
     lists = [

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from fpmonitor.cli import run
+from tests.asked import answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -528,9 +529,7 @@ def test_requests_that_lack_the_user_agent_are_kept_if_they_have_another_header(
         "http:user-agent": {FIREFOX},
         "http:accept-language": {"de", "en"},
     }
-    capsys.readouterr()
-    assert run(["db", "rejects", "--db", str(tmp_path / "db")]) == 0
-    rejected = json.loads(capsys.readouterr().out)
+    rejected = answer_of(capsys, "db", "rejects", "--db", str(tmp_path / "db"))
     assert [one["line"] for one in rejected] == [3, 4]
     assert "no header" in rejected[0]["reason"]
 
@@ -549,9 +548,7 @@ def test_lines_of_no_form_are_rejected_where_they_are(
     long = f"{good}{'x' * 40_000}"
     text = f"{good}\n\nstarting up\n{good}\x01\n{long}\n\n{COMBINED(2, '-')}\n{good}\n"
     ingested(tmp_path, text)
-    capsys.readouterr()
-    assert run(["db", "rejects", "--db", str(tmp_path / "db")]) == 0
-    rejected = json.loads(capsys.readouterr().out)
+    rejected = answer_of(capsys, "db", "rejects", "--db", str(tmp_path / "db"))
     reasons = ("not a line", "control characters", "longer than", "no header")
     assert [one["line"] for one in rejected] == [3, 4, 5, 7]
     for one, reason in zip(rejected, reasons, strict=True):
@@ -564,9 +561,7 @@ def test_lines_of_logfmt_that_are_broken_are_rejected_where_they_are(
     good = TEXT["logfmt of Grafana"](1, FIREFOX)
     text = f'starting up\n{good} cached\n\nlevel=info agent="\n{good}\n'
     ingested(tmp_path, text)
-    capsys.readouterr()
-    assert run(["db", "rejects", "--db", str(tmp_path / "db")]) == 0
-    rejected = json.loads(capsys.readouterr().out)
+    rejected = answer_of(capsys, "db", "rejects", "--db", str(tmp_path / "db"))
     assert [(one["line"], one["reason"]) for one in rejected] == [
         (1, "not logfmt"),
         (4, "not logfmt"),
@@ -673,9 +668,7 @@ def test_headers_below_any_prefix_are_known_in_every_log(
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     db = ["--db", str(tmp_path / "db")]
     assert run(["ingest", str(tmp_path / "a.jsonl"), *db, "-q"]) == 0
-    capsys.readouterr()
-    assert run(["db", "apis", *db, "--format", "json"]) == 0
-    [row] = json.loads(capsys.readouterr().out)
+    [row] = answer_of(capsys, "db", "apis", *db)
     assert (row["api"], row["means"] or "") == (name, api)
 
 

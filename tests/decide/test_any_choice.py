@@ -99,6 +99,7 @@ def test_order_names_of_users_batches_and_a_tenth_digit_change_nothing() -> None
     assert lists(decision_on(users, delta=0.05 + 4.3e-11)) == lists(first)
 
 
+@pytest.mark.long
 def test_a_database_gives_one_verdict_whatever_its_batches_order_and_names(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     table = pl.DataFrame(

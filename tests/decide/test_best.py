@@ -228,6 +228,7 @@ def test_cut_lists_settle_each_api_and_say_of_none_what_they_do_not_hold() -> No
     assert said == {"no listed set settles it"}
 
 
+@pytest.mark.long
 def test_pairs_that_are_not_allowed_are_listed_beyond_the_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -60,6 +60,7 @@ def test_allowed_sets_are_within_the_budget_and_blocked_ones_above_it(
         assert fixture_law.true_exposure(apis, 10, population) > budget, apis
 
 
+@pytest.mark.long
 def test_limits_of_single_sets_enclose_the_truth(
     database: Path, fixture_law: FixtureDistribution
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fpmonitor.cli import run
+from tests.asked import answer_of
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -142,8 +143,6 @@ def test_a_view_that_costs_nothing_draws_nobody_anew(
         spectra = ["exposure", "--db", db, "--k", "5", *[e for e in asked if e != "--candidates"]]
         if "--search-users" not in drawn:
             spectra[-1:] = ["--apis", drawn[-1]]
-            capsys.readouterr()
-            assert run([*spectra, *view, "--format", "json"]) == 0
-            [told] = json.loads(capsys.readouterr().out)
+            [told] = answer_of(capsys, *spectra, *view)
             found[-1] |= {name: told[name] for name in ("users", "empirical", "values")}
     assert found[0] == found[1]

@@ -14,6 +14,7 @@ from fpmonitor.cli import run
 from fpmonitor.decide.files import read_any_decision
 from fpmonitor.errors import InputError
 from fpmonitor.population.levels import LevelMap, read_levels
+from tests.asked import answer_of
 from tests.stored import stored
 
 USERS = 3000
@@ -79,9 +80,7 @@ def asked(folder: Path, *more: str) -> list[str]:
 
 
 def decided(folder: Path, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, Any]:
-    assert run([*asked(folder, *more), "--format", "json"]) == 0
-    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return answer
+    return dict(answer_of(capsys, *asked(folder, *more)))
 
 
 def below(vector: tuple[int, ...], others: list[dict[str, int]]) -> bool:

@@ -49,6 +49,7 @@ def test_the_stronger_sentence_is_said_kept_and_paid_for(
     assert "differs in realised" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_check_is_of_the_realised_share_as_well(db: str, tmp_path: Path) -> None:
     path = tmp_path / "decision.json"
     asked = ["decide", "--budget", "0.06", "--population", "1000", "--db", db, "--quiet"]

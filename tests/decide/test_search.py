@@ -194,6 +194,7 @@ def test_population_setting_gives_the_sets_of_brute_force() -> None:
     check()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_rows")
 def test_eleven_columns_give_the_sets_of_brute_force_and_level_wise() -> None:
     source = random_source(np.random.default_rng(11), columns=11, rows=600)

@@ -9,6 +9,7 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.decide.files import read_decision
+from tests.asked import answer_of
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -184,9 +185,7 @@ def test_others_learn_no_size_of_a_stratum_below_k(
     shares.write_text('by = "Screen.height"\n[shares]\n0 = 0.1\nother = 0.9')
     asked = ["exposure", "--apis", "Screen.orientation", "--db", str(folder / "d.duckdb")]
     asked += ["--strata", str(shares), "--k", "2"]
-    capsys.readouterr()
-    assert run(["--for-others", *asked, "--format", "json"]) == 0
-    [found] = json.loads(capsys.readouterr().out)
+    [found] = answer_of(capsys, "--for-others", *asked)
     assert found["sample"]["strata"]["left_out"] == ["0"]
     assert run([*asked, "--format", "json"]) == 0
     [found] = json.loads(capsys.readouterr().out)

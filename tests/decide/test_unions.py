@@ -5,18 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from fpmonitor.answers.standing import decide_again
+from fpmonitor.assistant import Tools
 from fpmonitor.cli import run
 from fpmonitor.decide.files import read_decision
+from fpmonitor.serve.app import service_app
+from fpmonitor.serve.config import ServeConfig
+from tests.export.test_export_gate import NODE, answers_in_javascript
 from tests.stored import stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 USERS = 3_000
 ASKED = ["--k", "10", "-n", str(USERS), "--budget", "8%"]
@@ -93,6 +98,78 @@ def test_the_union_is_tested_and_noted_proved_by_the_audit_and_answered_by_the_g
     assert f"recommended set may be read with that of {narrow['digest'][:12]}." in written["scope"]
 
 
+def test_a_watch_tests_the_union_as_a_check_does(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each list alone holds for the users who come: only what both let a site read does not."""
+    draw, logs, db = random.Random(9), tmp_path / "in", ["--db", str(tmp_path / "w.duckdb")]
+    logs.mkdir()
+    rows = [
+        {"user": f"w{i}", **{name: f"{name}{draw.randrange(3)}" for name in NARROW}}
+        | {"language": f"language{draw.randrange(60)}", **dict.fromkeys(WIDE, 1000)}
+        for i in range(USERS)
+    ]
+    (logs / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    alone = decided(folder, "alone", "vendor,colorDepth")
+    assert alone["recommended"] == ["colorDepth", "vendor"]
+    for name, outcome in (("alone", 0), ("narrow", 0), ("both", 1)):
+        path = str(folder / f"{name}.json")
+        words = ["watch", str(logs), "--once", "--settle", "0", "--decision", path, *db]
+        capsys.readouterr()
+        assert run(words) == outcome, name
+        told = json.loads(capsys.readouterr().out)
+        assert run(["check", path, *db]) == outcome, name
+    assert [one["apis"] for one in detailed(told)["changed"] if one["now"] == "block"] == [
+        ["colorDepth", "language", "vendor"]
+    ]
+
+
+def detailed(told: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(told["details"]).read_text())
+    return found
+
+
+def test_all_gates_answer_on_the_union_alike(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In Python, to assistants, over HTTP and in JavaScript, exported or with the file itself."""
+    path, db = folder / "both.json", folder / "d.duckdb"
+    made, content = read_decision(path), json.loads(path.read_text())
+    asked = [
+        ["vendor", "colorDepth", "language"],
+        ["vendor", "colorDepth", *WIDE],
+        ["language"],
+        ["language", "screenWidth"],
+        ["vendor"],
+        ["who"],
+    ]
+    expected = ["allow", "block", "allow", "unknown", "allow", None]
+    answers = [None if apis == ["who"] else made.gate(apis) for apis in asked]
+    assert [answer and answer["verdict"] for answer in answers] == expected
+    assert Tools(db=db, decision=path).may_read(asked[1])["verdict"] == "block"
+    capsys.readouterr()
+    assert run(["export", str(path), "--to", "gate-js"]) == 0
+    module = capsys.readouterr().out
+    config = ServeConfig(db=db, decision=path, spool=tmp_path / "spool")
+    with TestClient(service_app(config), base_url="http://localhost") as client:
+        for apis, verdict in zip(asked, expected, strict=True):
+            answer = client.get("/v1/gate", params={"want": ",".join(apis)})
+            if verdict is None:
+                assert answer.status_code == 404
+            elif verdict != "unknown":  # else the users tell
+                assert answer.json()["verdict"] == verdict, apis
+    if NODE is not None:
+        own = json.loads(module.split("DECISION = ")[1].strip().removesuffix(";"))
+        for lists in (content, own):
+            cases = [[lists, [], apis] for apis in asked]
+            found = answers_in_javascript(tmp_path, module, cases)
+            for answer, told in zip(answers, found, strict=True):
+                if answer is None:
+                    assert told == "RangeError"
+                else:
+                    assert told == {name: answer[name] for name in ("verdict", "because")}
+
+
 @pytest.mark.each
 @pytest.mark.parametrize(
     ("change", "claim"),
@@ -162,6 +239,38 @@ def test_what_no_test_covers_is_not_joined(
     if "--fixed-question" in more:  # the way out that the hint names
         file = decided(folder, "no", "vendor,language", *beside(folder, "narrow"), *more)
         assert file["union_with"][0]["verdict"] == "allow"
+
+
+def test_users_without_an_api_of_both_tell_nothing_and_one_line_says_so(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = stored(tmp_path, [{"vendor": f"v{i % 3}"} for i in range(USERS)])
+    capsys.readouterr()
+    words = ["decide", *ASKED, "--db", db, "-q", *beside(folder, "narrow")]
+    assert run([*words, "-o", str(tmp_path / "no.json")]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "language" in line
+    assert "the APIs of both" in line
+
+
+def test_a_union_that_lost_its_verdict_is_refused_by_the_audit_and_allowed_by_no_gate(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = json.loads((folder / "both.json").read_text())
+    file["union_with"][0]["verdict"] = "unknown"
+    (folder / "untested.json").write_text(json.dumps(file))
+    db = ["--db", str(folder / "d.duckdb")]
+    capsys.readouterr()
+    words = ["audit", "certificate", str(folder / "untested.json"), *db, "--format", "json"]
+    assert run(words) == 1
+    open_claims = [one for one in json.loads(capsys.readouterr().out) if one["answer"] != "proved"]
+    assert [(one["claim"], one["answer"]) for one in open_claims] == [
+        ("sentence", "not proved"),
+        ("union: unknown", "cannot tell"),
+    ]
+    assert read_decision(folder / "untested.json").gate(["vendor", "language"])["verdict"] == (
+        "unknown"
+    )
 
 
 def test_values_that_one_of_two_lists_changes_are_not_joined(

@@ -155,27 +155,27 @@ def test_a_visit_is_never_put_together_of_two() -> None:
     assert source.spectrum(["a", "b"]).counts.tolist() == source.spectrum(["a"]).counts.tolist()
 
 
+@pytest.mark.parametrize("unit", ["both", "visit", "path"])
 def test_gate_check_and_checker_judge_by_visits(
-    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    unit: str, database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for unit in ("visit", "path", "both"):
-        output = tmp_path / f"{unit}.json"
-        content = made(database, output, "network,depth,font", "--unit", unit)
-        for apis, allowed in (("depth", True), ("network", unit == "visit")):
-            code = run(["gate", str(output), "--want", apis, "--db", database])
-            assert (code == 0) == allowed
-        assert run(["check", str(output), "--db", database]) == 0
-        capsys.readouterr()
-        assert run(["audit", "certificate", str(output), "--db", database]) == 0
-        spectra = tmp_path / "spectra.json"
-        words = ["audit", "certificate", str(output), "--db", database]
-        assert run([*words, "--write-spectra", str(spectra), "--unsafe-counts"]) == 0
-        assert run(["audit", "certificate", str(output), "--spectra", str(spectra)]) == 0
-        for other in {"visit", "path", "both", "last"} - {unit}:
-            broken = tmp_path / "broken.json"
-            policy = content["policy"] | {"visits": other}
-            broken.write_text(json.dumps(content | {"policy": policy}), encoding="utf-8")
-            assert run(["audit", "certificate", str(broken), "--db", database]) not in {0, 3}
+    output = tmp_path / f"{unit}.json"
+    content = made(database, output, "network,depth,font", "--unit", unit)
+    for apis, allowed in (("depth", True), ("network", unit == "visit")):
+        code = run(["gate", str(output), "--want", apis, "--db", database])
+        assert (code == 0) == allowed
+    assert run(["check", str(output), "--db", database]) == 0
+    capsys.readouterr()
+    assert run(["audit", "certificate", str(output), "--db", database]) == 0
+    spectra = tmp_path / "spectra.json"
+    words = ["audit", "certificate", str(output), "--db", database]
+    assert run([*words, "--write-spectra", str(spectra), "--unsafe-counts"]) == 0
+    assert run(["audit", "certificate", str(output), "--spectra", str(spectra)]) == 0
+    for other in {"visit", "path", "both", "last"} - {unit}:
+        broken = tmp_path / "broken.json"
+        policy = content["policy"] | {"visits": other}
+        broken.write_text(json.dumps(content | {"policy": policy}), encoding="utf-8")
+        assert run(["audit", "certificate", str(broken), "--db", database]) not in {0, 3}
 
 
 @pytest.mark.parametrize(

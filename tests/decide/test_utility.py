@@ -54,6 +54,7 @@ def test_bound_without_refused_sets_is_the_weight_of_all() -> None:
     assert weight_bound(["a", "b"], [], Sought(weights={"b": 2.5})) == 3.5
 
 
+@pytest.mark.long
 def test_bound_errs_high_when_time_is_short() -> None:
     apis = [f"api{place:02d}" for place in range(40)]
     rng = np.random.default_rng(1)

@@ -88,6 +88,7 @@ def test_designs_of_limits_are_one_e_value_with_weights_that_add_up_to_one() -> 
     assert np.exp(upper.fixed).sum() <= 1  # with what thinnings and large counts cost
 
 
+@pytest.mark.long
 def test_tiers_that_hold_a_tenth_each_are_allowed() -> None:
     """Five tiers of 12 % and more of 10,000 users, of whom k is a tenth of a million.
 

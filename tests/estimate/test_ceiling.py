@@ -61,6 +61,7 @@ def test_tiers_are_told_apart_as_one_binomial_test_tells_them() -> None:
     assert needed == pytest.approx(1.353 / kl, rel=0.5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_what_our_tests_decide_somebody_could(seed: int) -> None:
     """The ceiling is above what the menu does: a decided set is never beyond it."""

@@ -21,7 +21,7 @@ from fpmonitor.estimate.composition import (
     theorem3_composition,
     top_r_composition,
 )
-from fpmonitor.estimate.exposure import statistical_exposure
+from fpmonitor.estimate.exposure import exposure_probability, most_exposed, statistical_exposure
 from fpmonitor.spectrum import CountSpectrum
 from tests.laws import REFERENCE, law
 
@@ -117,9 +117,10 @@ def test_sharpened_slack_never_falls_below_the_joint_exposure() -> None:
     assert worst > -1e-3
 
 
-def test_no_rule_falls_below_the_truth_and_none_contradicts_the_order() -> None:
+@pytest.mark.parametrize("laws", [20, pytest.param(60, marks=pytest.mark.long)])
+def test_no_rule_falls_below_the_truth_and_none_contradicts_the_order(laws: int) -> None:
     rng = np.random.default_rng(2)
-    for _ in range(60):
+    for _ in range(laws):
         joint = random_joint(rng)
         threshold = random_threshold(rng, joint)
         bounds = composition_bounds(single_laws(joint), threshold=threshold, pairs=pair_laws(joint))
@@ -394,8 +395,25 @@ def test_sampled_composition_is_reproducible_and_tightens_with_data() -> None:
         assert once == again
         bounds.append(once.upper)
     assert bounds == sorted(bounds, reverse=True)
-    exact = top_r_composition(single_laws(joint), threshold=9e-6).upper
+    exact = top_r_composition(single_laws(joint), threshold=most_exposed(10, 10**6)).upper
     assert exact <= bounds[-1] <= exact + 0.01
+
+
+@pytest.mark.parametrize("k", [2, 10, 1000])
+def test_a_joint_value_counts_for_what_one_value_exposes_at_most_and_no_more(k: int) -> None:
+    """In place of (k - 1)/n; a joint law in which each value does so is above no bound."""
+    n = 100 * k * k
+    shares = np.linspace(0, 3 * k / n, 10_001)
+    most = (shares * exposure_probability(shares, k=k, population=n)).max()
+    assert most <= most_exposed(k, n) <= most * (1 + 1e-6)
+    side = round((n / k) ** 0.5 * 1.2)  # two APIs, whose joint values expose nearly as many
+    truth = statistical_exposure(np.full(side * side, side**-2.0), k=k, population=n)
+    whole = CountSpectrum.from_counts([10**7] * side)
+    arguments = {"k": k, "population": n, "delta": 0.05, "rng": np.random.default_rng(3)}
+    bound = composition_from_sample([whole, whole], **arguments).upper
+    assert truth <= bound
+    assert bound <= min(1.0, side**2 * most_exposed(k, n)) + 1e-4
+    assert most_exposed(k, n) < (k - 1) / n
 
 
 def test_tiny_samples_promise_nothing() -> None:

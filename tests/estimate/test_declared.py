@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
 import pytest
 
-from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.declared import declared_limits, declared_share_limits
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.looks import Drawing
 from fpmonitor.spectrum import CountSpectrum
+from tests.asked import answer_of
 from tests.stored import stored
 
 LAWS = {
@@ -88,8 +87,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[float, float]:
-    assert run(["exposure", "--format", "json", *arguments]) == 0
-    [found] = json.loads(capsys.readouterr().out)
+    [found] = answer_of(capsys, "exposure", *arguments)
     return found["lower"], found["upper"]
 
 

@@ -74,6 +74,7 @@ def test_the_mean_of_an_e_value_is_at_most_one_at_the_budget(ratio: float, popul
         assert np.mean(values_of_e) <= 1 + 4 * spread
 
 
+@pytest.mark.long
 def test_an_e_value_is_nowhere_above_the_average_over_all_thinnings() -> None:
     rng = np.random.default_rng(5)
     for _ in range(30):

@@ -74,6 +74,7 @@ def test_what_each_pays() -> None:
     assert np.allclose(beyond - before, math.log(2))
 
 
+@pytest.mark.long
 def test_a_set_of_the_first_names_is_decided_where_others_are_not() -> None:
     question = {"users": 3_000, "k": 10, "population": 3_000, "budget": 0.05, "delta": 0.05}
     most = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.estimate.forecast import PowerLaw, back_test, expected_exposure, fit_power_law
 from fpmonitor.estimate.unseen import unseen_share
 from fpmonitor.spectrum import CountSpectrum
+from tests.asked import answer_of
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -120,9 +120,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, float | None]:
-    assert run(["exposure", "--format", "json", *arguments]) == 0
-    found: list[dict[str, float | None]] = json.loads(capsys.readouterr().out)
-    return found[0]
+    return dict(answer_of(capsys, "exposure", *arguments)[0])
 
 
 def test_the_command_labels_a_model_as_no_promise(

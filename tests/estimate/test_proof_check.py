@@ -182,6 +182,7 @@ def test_no_changed_certificate_is_proved(
         assert check_proof(changed), name
 
 
+@pytest.mark.long
 def test_certificates_of_few_large_groups_are_proved() -> None:
     """Where k is a tenth of n, weights end 22 standard deviations above the threshold, not 6."""
     question = {"users": 500, "k": 1000, "population": 10_000, "budget": 0.05, "delta": 0.05}

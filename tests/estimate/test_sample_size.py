@@ -89,6 +89,7 @@ def test_a_set_at_the_budget_stays_undecided() -> None:
     assert forecast_of(CountSpectrum.from_counts(counts), 1, users, **question).mean is None
 
 
+@pytest.mark.long
 def test_more_users_than_are_forecast_have_a_next_look() -> None:
     found = forecast_of(CountSpectrum.from_counts([10**8 - 10]), 1, 2 * 10**8, **QUESTION)
     assert found == Forecast(None, None, None)

@@ -107,6 +107,7 @@ def test_limits_hold_at_the_law_that_is_hardest_for_them() -> None:
     assert 0.02 < lows.mean() < exposure < highs.mean() < 0.09  # they say something
 
 
+@pytest.mark.long
 def test_each_misuse_breaks_the_limits() -> None:
     """At the law where they have no slack; a misuse that went unnoticed would test nothing."""
     law, exposure = hardest_law()

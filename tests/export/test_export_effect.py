@@ -28,6 +28,7 @@ from fpmonitor.export.firefox_targets import installed_targets
 from fpmonitor.export.plan import cheapest_plan, plan_of
 from fpmonitor.policy import Policy
 from fpmonitor.population.memory import MemorySource
+from tests.asked import answer_of
 from tests.decided import decided
 
 if TYPE_CHECKING:
@@ -215,12 +216,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (folder / "decision.json").write_text(json.dumps(decision.to_json()))
     return folder
-
-
-def answer_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
-    capsys.readouterr()
-    assert run([*arguments, "--format", "json"]) == code
-    return json.loads(capsys.readouterr().out)
 
 
 def test_preview_shows_before_after_and_the_best_of_the_format(

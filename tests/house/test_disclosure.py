@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +40,7 @@ from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot
 from fpmonitor.question import Question
 from fpmonitor.spectrum import CountSpectrum
+from tests.asked import answer_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -329,23 +329,18 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def json_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    assert run([*arguments, "--format", "json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
 def test_exposure_of_few_users_is_told_as_that_of_nine(
     database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     question = ["exposure", "--apis", "rare", "--k", "10", "--db", str(database)]
-    [exact] = json_of(capsys, *question)
+    [exact] = answer_of(capsys, *question)
     assert (exact["suppressed"], exact["values"]) == (False, 2)
     assert exact["empirical"] == exact["unbiased"] == 4 / 400
-    [line] = json_of(capsys, "--for-others", *question)
+    [line] = answer_of(capsys, "--for-others", *question)
     assert (line["suppressed"], line["values"]) == (True, 10)
     assert line["empirical"] == line["unbiased"] == 9 / 400
     assert line["lower"] <= exact["lower"] < exact["upper"] <= line["upper"]
-    [even] = json_of(capsys, "--for-others", "exposure", "--apis", "even", "--db", str(database))
+    [even] = answer_of(capsys, "--for-others", "exposure", "--apis", "even", "--db", str(database))
     assert (even["suppressed"], even["empirical"]) == (True, 9 / 400), "nobody is told as nine too"
     assert run(["--for-others", *question, "--format", "table"]) == 0
     assert "≤ 2.25 %" in capsys.readouterr().out
@@ -355,10 +350,10 @@ def test_the_owner_is_told_shares_and_names_as_they_are(
     database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     common = ["--k", "10", "--db", str(database)]
-    overview = {line["api"]: line for line in json_of(capsys, "db", "apis", *common)}
+    overview = {line["api"]: line for line in answer_of(capsys, "db", "apis", *common)}
     assert overview["rare"]["exposure"] == 4 / 400
     assert overview["own name"]["users"] is None, "a count of three users stays withheld"
-    ranked = json_of(capsys, "exposure", "--rank", "--apis", "rare", *common)
+    ranked = answer_of(capsys, "exposure", "--rank", "--apis", "rare", *common)
     assert ranked["sets"][0]["exposure"] == 4 / 400
     with Monitor(database) as monitor:
         assert monitor.index(["rare"], k=K).explore(["rare"]).empirical == 4 / 400
@@ -369,16 +364,16 @@ def test_every_answer_on_the_same_set_agrees(
 ) -> None:
     common = ["--k", "10", "--db", str(database)]
     overview = {
-        line["api"]: line for line in json_of(capsys, "--for-others", "db", "apis", *common)
+        line["api"]: line for line in answer_of(capsys, "--for-others", "db", "apis", *common)
     }
     assert "own name" not in overview, "three users have it"
     assert overview["rare"]["exposure"] == 9 / 400
     assert overview["rare"]["users"] == 400
-    ranked = json_of(
+    ranked = answer_of(
         capsys, "--for-others", "exposure", "--rank", "--apis", "rare", "--apis", "even", *common
     )
     assert {line["exposure"] for line in ranked["sets"]} == {9 / 400}
-    curve = json_of(capsys, "--for-others", "exposure", "--curve", "--apis", "rare", *common)
+    curve = answer_of(capsys, "--for-others", "exposure", "--curve", "--apis", "rare", *common)
     assert curve["points"][0]["empirical"] == 9 / 400
     with Monitor(database, audience=OTHERS) as monitor:
         explored = monitor.index(["rare", "even"], k=K).explore(["rare"])

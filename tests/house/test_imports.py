@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,7 @@ MODULES = {
 }
 
 
+@cache
 def imported_modules(path: Path) -> set[str]:
     """Modules of ours that a file imports, wherever in the file."""
     found: set[str] = set()

@@ -68,6 +68,7 @@ def test_results_show_themselves_in_a_kernel(cell: Cell, tmp_path: Path) -> None
     assert "<caption>Exposure curve: A.a</caption>" in curve["text/html"]
 
 
+@pytest.mark.long
 def test_the_notebook_of_the_documentation_runs(cell: Cell, tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     path = Path(__file__).parents[2] / "docs" / "notebook.ipynb"

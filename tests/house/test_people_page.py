@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from fpmonitor.cli import run
+from tests.asked import answer_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "people.md"
 AGENTS = (
@@ -68,9 +69,7 @@ def test_commands_and_figures_of_the_page_are_true(
         found = json.loads((tmp_path / "d.json").read_text(encoding="utf-8"))
         assert sorted(map(", ".join, found["allow"])) == sorted(allowed)
         assert f"may read {', or '.join(allowed)}" in text
-    capsys.readouterr()
-    assert run([*followed, "--format", "json"]) == 0
-    [report] = json.loads(capsys.readouterr().out)
+    [report] = answer_of(capsys, *followed)
     [line] = report["followed"]
     told = re.search(r"between ([\d.]+) and ([\d.]+) %, and any method at most ([\d.]+) %", text)
     limits = (line["same_lower"], line["same_upper"], line["any_upper"])

@@ -15,6 +15,7 @@ from fpmonitor.ldp.exposure import ApiReports, randomised_limits
 from fpmonitor.ldp.matrix_file import read_matrix
 from fpmonitor.ldp.mechanisms import LocalHash, basic_rappor
 from fpmonitor.ldp.planner import PROTOCOLS
+from tests.asked import answer_of
 
 MEMBERS = [
     *("ldp", "average_privacy", "worst_case_privacy", "asymptotic_utility", "participation"),
@@ -28,9 +29,7 @@ GRR = ["--mechanism", "grr", "--values", "3", "--epsilon", "1"]
 def metrics(
     capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0
 ) -> dict[str, float | None]:
-    assert run(["ldp", "metrics", *arguments, "--format", "json"]) == code
-    document: dict[str, float | None] = json.loads(capsys.readouterr().out)
-    return document
+    return dict(answer_of(capsys, "ldp", "metrics", *arguments, code=code))
 
 
 def test_metrics_print_exactly_the_promised_members(capsys: pytest.CaptureFixture[str]) -> None:
@@ -234,6 +233,7 @@ def test_plan_says_how_many_users_prove_an_api_within_a_budget(
     assert "needs --epsilon" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("epsilon", "chosen", "protocol"), [(0.5, "matrix", "oue"), (2.0, "grr", "grr")]
 )
@@ -275,9 +275,7 @@ def test_settings_may_hold_a_table_for_the_commands(
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, float]]:
-    assert run(["ldp", "reports", *arguments, "--format", "json"]) == 0
-    rows: list[dict[str, float]] = json.loads(capsys.readouterr().out)
-    return rows
+    return list(answer_of(capsys, "ldp", "reports", *arguments))
 
 
 def test_reports_from_elsewhere_tell_shares_limits_and_the_posterior(
@@ -359,6 +357,7 @@ def test_a_comparison_says_what_the_best_promises_least(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.long
 def test_sets_are_compared_at_equal_epsilon_and_asked_for_as_a_matrix(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -256,6 +256,7 @@ def test_exposure_limits_from_reports_hold_as_often_as_promised(mechanism: PureM
     assert np.mean(widths) < 0.15  # the limits say something
 
 
+@pytest.mark.long
 def test_comparison_meets_its_terms() -> None:
     by_privacy = compare_at_equal_terms(4, 1000, privacy=0.8)
     assert [row.average_privacy for row in by_privacy] == pytest.approx([0.8] * 5, abs=1e-6)

@@ -271,6 +271,7 @@ def test_sampled_information_agrees_with_the_exact_one(
     assert sampled.of_tally - sampled.of_distribution == pytest.approx(beyond, abs=0.03)
 
 
+@pytest.mark.long
 def test_digit_utility_approaches_its_limit_for_a_smooth_prior() -> None:
     prior, mechanism = DirichletPrior((2.0, 2.0)), RandomisedResponse(2, 2.0)
     limit = utility(mechanism, prior)

@@ -12,7 +12,7 @@ import fpmonitor
 from fpmonitor.disclosure import publishable_coverage
 from fpmonitor.errors import PolicyError
 from fpmonitor.policy import HIDE_BELOW, HIDE_BELOW_VARIABLE, disclosed_from
-from tests.asked import asked
+from tests.asked import answer_of
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ def test_what_is_hidden_follows_its_own_number(
     rows[0]["Navigator.oscpu"] = rows[1]["Navigator.oscpu"] = "x"
     db = stored(tmp_path, [row | {"Navigator.language": "en"} for row in rows])
     words = ("exposure", "Screen.width", "-k", "10%", "-n", "1M", "--db", db)
-    [report] = asked(capsys, *said, "--for-others", *words)
+    [report] = answer_of(capsys, *said, "--for-others", *words)
     assert report["suppressed"] == (few < from_users)
-    listed = asked(capsys, *said, "--for-others", "db", "apis", "-k", "40", "--db", db)
+    listed = answer_of(capsys, *said, "--for-others", "db", "apis", "-k", "40", "--db", db)
     assert "Navigator.oscpu" not in json.dumps(listed)
     assert disclosed_from(10**5) == 10, "what one command hides is not what the next one hides"
 

@@ -109,6 +109,7 @@ def test_a_group_without_a_safe_api_releases_nothing() -> None:
         run_group(study, participants(20), OpenChannel(study), SIGN, rng=random.Random(1))
 
 
+@pytest.mark.long
 def test_the_command_shows_a_group_of_users_of_a_database(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -242,6 +242,7 @@ def collected(
     return made.path
 
 
+@pytest.mark.long
 def test_from_a_database_over_sealed_answers_to_estimates(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -562,6 +563,7 @@ def test_limits_from_pairs_hold_in_repeated_randomised_collections() -> None:
     assert misses <= 0.2 * 30
 
 
+@pytest.mark.long
 def test_commands_lead_from_pairs_of_randomised_answers_to_a_decision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -253,6 +253,7 @@ def test_points_left_out_for_being_many_are_admitted() -> None:
 JOINT = np.random.default_rng(5).dirichlet(np.full(36, 0.25)).reshape(4, 3, 3)
 
 
+@pytest.mark.long
 def test_all_promises_of_a_population_hold_together() -> None:
     """300 users, delta of 20 %: in as many runs may any promise of any set be below the truth."""
     apis = NAMES[:3]

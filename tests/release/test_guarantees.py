@@ -27,6 +27,7 @@ from fpmonitor.release.histogram import (
 from fpmonitor.release.sampling import drawn_users, sampling_delta, sampling_of
 from fpmonitor.release.sensitive import sensitivity_of
 from fpmonitor.release.several import several_guarantee
+from tests.asked import answer_of
 
 PAPERS: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "fixtures" / "reference" / "papers.json").read_text("utf-8")
@@ -38,11 +39,6 @@ HEIGHT, TOUCH = "Screen.height", "Navigator.maxTouchPoints"
 @pytest.fixture(scope="module")
 def db(fixture_database: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(shutil.copy(fixture_database, tmp_path_factory.mktemp("guarantees")))
-
-
-def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    assert run([*arguments, "--format", "json"]) == 0
-    return json.loads(capsys.readouterr().out)
 
 
 # ---- Sampling -----------------------------------------------------------------------------------
@@ -178,7 +174,7 @@ def test_manifest_and_audit_say_what_is_told_of_a_sensitive_attribute(
     db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = tmp_path / "table.csv"
-    manifest = answer(
+    manifest = answer_of(
         capsys,
         *("release", "--apis", f"{HEIGHT},{TOUCH}", "--k", "10", "--db", db),
         *("--sensitive", "maxTouchPoints", "-o", str(table)),
@@ -234,7 +230,7 @@ def test_budgets_are_shares_in_either_form(
     db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ["--apis", f"{HEIGHT},{TOUCH}", "--k", "5", "--mechanism", "cells", "--db", db]
-    manifest = answer(
+    manifest = answer_of(
         capsys, "release", *asked, "--budget", "5%", "-o", str(tmp_path / "t.parquet")
     )
     assert manifest["policy"]["budget"] == 0.05
@@ -286,6 +282,6 @@ def test_the_command_estimates_several_histograms(
     db: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ["audit", "several", "--k", "100", "--epsilon", "1", "--db", db]
-    found = answer(capsys, *asked, "--apis", HEIGHT, "--apis", f"{HEIGHT},{TOUCH}")
+    found = answer_of(capsys, *asked, "--apis", HEIGHT, "--apis", f"{HEIGHT},{TOUCH}")
     assert len(found["delta_each"]) == 2
     assert found["delta_together"] >= max(found["delta_each"]) - 1e-12

@@ -22,7 +22,6 @@ from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.release.attacks import attack_groups
 from fpmonitor.release.audit import record_words, weights_by_table, weights_of_rows
-from fpmonitor.release.examples import expected_group_success
 from fpmonitor.release.histogram import (
     ReleaseTerms,
     group_of_users,
@@ -39,6 +38,7 @@ from fpmonitor.release.suppression import drop_apis, suppress_cells
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import take_snapshot
 from fpmonitor.store.transforms import Transform
+from tests.release.expected import expected_group_success
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,6 +20,7 @@ from fpmonitor.cli import run
 from fpmonitor.monitor import Monitor
 from fpmonitor.render.figures import of_curve, of_exposures, of_ranking, of_trust
 from fpmonitor.render.tables import html_of_table
+from tests.asked import answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -294,9 +295,7 @@ def test_two_policies_are_compared_set_by_set(
     strict, loose = str(tmp_path / "strict.json"), str(tmp_path / "loose.json")
     assert run(["decide", *db, "--budget", "0.005", "-o", strict]) == 0
     assert run(["decide", *db, "--budget", "0.2", "-o", loose]) == 0
-    capsys.readouterr()
-    assert run(["check", "--compare", strict, loose, "--format", "json"]) == 0
-    lines = json.loads(capsys.readouterr().out)
+    lines = answer_of(capsys, "check", "--compare", strict, loose)
     assert lines[0]["before"] != lines[0]["after"]
     assert {(line["before"], line["after"]) for line in lines} >= {("block", "allow")}
     assert not [line for line in lines if (line["before"], line["after"]) == ("allow", "block")]
@@ -305,34 +304,44 @@ def test_two_policies_are_compared_set_by_set(
     assert run(["check", "--compare", strict, loose, "--format", "table"]) == 0
 
 
-@pytest.mark.browser
-def test_the_page_works_in_chromium_without_complaints(
-    folder: Path, hindrances: Callable[[Any, str], Iterator[str]]
-) -> None:
+@pytest.fixture
+def chromium() -> Iterator[Any]:
     sync_api: Any = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
+    path = shutil.which("chromium")
+    if path is None:
         pytest.skip("chromium is not installed")
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 400, "height": 900}, color_scheme="dark")
-        complaints: list[str] = []
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto((folder / "r.html").as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth") == 400, "fits a phone"
-        rows = page.locator("#sets tbody tr:visible")
-        whole = rows.count()
-        page.get_by_label("Screen.height").check()
-        held = rows.count()
-        assert 0 <= held < whole
-        assert page.locator("#shown").inner_text() == f"{held} of the {whole} shown"
-        page.get_by_label("Screen.height").uncheck()
-        assert rows.count() == whole
-        page.locator("summary").first.click()
-        assert page.locator("figure table").first.is_visible()
-        page.emulate_media(media="print")
-        assert not page.locator("#filter").is_visible()
-        assert list(hindrances(browser, (folder / "r.html").as_uri())) == []
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
         browser.close()
+
+
+@pytest.mark.browser
+def test_the_page_works_in_chromium_without_complaints(folder: Path, chromium: Any) -> None:
+    page = chromium.new_page(viewport={"width": 400, "height": 900}, color_scheme="dark")
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto((folder / "r.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") == 400, "fits a phone"
+    rows = page.locator("#sets tbody tr:visible")
+    whole = rows.count()
+    page.get_by_label("Screen.height").check()
+    held = rows.count()
+    assert 0 <= held < whole
+    assert page.locator("#shown").inner_text() == f"{held} of the {whole} shown"
+    page.get_by_label("Screen.height").uncheck()
+    assert rows.count() == whole
+    page.locator("summary").first.click()
+    assert page.locator("figure table").first.is_visible()
+    page.emulate_media(media="print")
+    assert not page.locator("#filter").is_visible()
     assert complaints == []
+
+
+@pytest.mark.long
+@pytest.mark.browser
+def test_nothing_hinders_readers_of_a_report(
+    folder: Path, chromium: Any, hindrances: Callable[[Any, str], Iterator[str]]
+) -> None:
+    assert list(hindrances(chromium, (folder / "r.html").as_uri())) == []

@@ -266,7 +266,7 @@ def test_a_terminal_has_the_answer_on_one_screen_and_how_to_see_the_rest(
     """What was asked for by --format, for a file or a pipe is whole."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
-    names = [f"Window.api{number:02}" for number in range(40)]
+    names = [f"Window.api{number:02}" for number in range(30)]
     records = ({name: i * i % (2 + place) for place, name in enumerate(names)} for i in range(300))
     log = [json.dumps({"user": number, **record}) for number, record in enumerate(records)]
     Path("log.jsonl").write_text("\n".join(log), encoding="utf-8")

@@ -333,16 +333,17 @@ def children(process: int) -> list[int]:
     return [int(one) for one in text.split()]
 
 
-def test_the_process_that_answers_may_end_and_nothing_is_lost(running: Running) -> None:
+@pytest.mark.parametrize("ends", [2, pytest.param(6, marks=pytest.mark.long)])
+def test_the_process_that_answers_may_end_and_nothing_is_lost(running: Running, ends: int) -> None:
     rng, sent = random.Random(3), 0
-    for _ in range(6):
+    for end in range(ends):
         for below in children(running.process.pid):
             os.kill(below, signal.SIGKILL)
         for _ in range(rng.randrange(1, 20)):
             record = {"user": f"u{sent}", "api": "A.a", "value": sent}
             assert running.post(record, "backend").status_code == 202
             sent += 1
-        if rng.random() < 0.5:  # ended while it stores, or before it begins
+        if end % 2:  # ended while it stores, or before it begins
             running.settled()
     running.settled()
     running.until(lambda: running.health() == "ok", "its health does not settle")

@@ -165,7 +165,7 @@ def one_by_one(
         return store_all(tmp_path_factory.mktemp("one by one") / "db", folder)
 
 
-@pytest.mark.parametrize("together", [3, 64])
+@pytest.mark.parametrize("together", [64, 3])
 def test_logs_that_are_stored_together_are_stored_as_if_one_after_the_other(
     folder: Path,
     one_by_one: tuple[list[Any], list[Any]],

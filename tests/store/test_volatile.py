@@ -14,6 +14,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.views import View
+from fpmonitor.question import Question
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.transforms import Transform, read_transforms
 
@@ -53,7 +54,8 @@ def crowd(count: int, *, agent: str, canvas: str) -> list[dict[str, Any]]:
 
 def exposure_of(path: Path, apis: list[str], **view: Any) -> float:
     with Monitor(path, view=View(**view)) as monitor:
-        return monitor.exposure([apis], k=5)[0].empirical
+        users = monitor.population().for_question(Question(5), apis)
+        return users.source(apis).spectrum(apis).users_below(5) / users.users
 
 
 def decided(path: Path, *options: str, k: int = 10, budget: float = 0.05) -> dict[str, Any]:

@@ -191,6 +191,7 @@ def test_the_exposure_is_that_of_the_command(
     assert shown["alone"] == 30
 
 
+@pytest.mark.long
 def test_page_command_and_python_look_at_the_same_users_alike(
     client: TestClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -437,6 +438,7 @@ def test_lists_of_a_changed_decision_file_are_refused(client: TestClient, tmp_pa
     assert client.get("/lists").status_code == 422
 
 
+@pytest.mark.long
 def test_a_correction_that_leaves_the_number_of_users_is_told(
     client: TestClient, tmp_path: Path
 ) -> None:

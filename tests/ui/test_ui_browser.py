@@ -247,6 +247,7 @@ PICTURE = """() => {
 }"""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_looks_as_it_was_seen_to_be_right(

@@ -134,6 +134,7 @@ def prometheus(written: tuple[Path, str], tmp_path: Path) -> Iterator[str]:
         server.server_close()
 
 
+@pytest.mark.long
 def test_a_real_prometheus_raises_the_alerts(prometheus: str) -> None:
     def asked(path: str) -> Any:
         with urllib.request.urlopen(f"{prometheus}{path}") as answer:

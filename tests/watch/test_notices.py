@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fpmonitor.answers.notices import MOST_BYTES, MOST_LETTERS, encoded, message
+from fpmonitor.lookout.looking import standing_of
 
 GOLDEN = Path(__file__).with_name("notices.json")
 RUNBOOK = Path(__file__).parents[2] / "docs" / "runbook.md"
@@ -27,7 +28,7 @@ def problem(kind: str, what: str, text: str) -> dict[str, Any]:
     return {"problems": [{"kind": kind, "what": what, "text": text, "new": True}]}
 
 
-RELEASE = "seen on 2026-02-18: users who had come on 2026-02-11 have changed Navigator.userAgent "
+RELEASE = "users who had come on 2026-02-11 have changed Navigator.userAgent "
 EVENTS: dict[str, dict[str, Any]] = {
     "above": {"changed": changed("allow", "block"), "state": "violated"},
     "over": {"changed": changed("block", "undecided"), "state": "cannot tell", "was": "violated"},
@@ -95,8 +96,22 @@ def test_a_message_is_short_and_its_commands_are_whole(event: str, candidates: i
     assert told["severity"] in {"critical", "warning", "info"}
 
 
+def test_nothing_is_cut_out_of_the_text_of_a_reason() -> None:
+    """Titles lost what looked like the day on which a reason was seen, which has its own member."""
+    text = "seen on 2026-02-18: is how this text begins"
+    full = {**body("release"), **problem("decide again", "a", text)}
+    assert message(full, details=None)["title"] == text
+
+
+def test_a_reason_that_a_database_of_before_holds_is_read() -> None:
+    text = "seen on 2026-02-18: users have changed a"
+    known = {"kind": "decide again", "what": "a", "text": text}
+    standing = standing_of(json.dumps({"outcome": "holds", "problems": [known]}))
+    assert standing is not None
+    assert [(one.text, one.seen) for one in standing.problems] == [(text, None)]
+
+
 def test_the_title_has_room_for_the_browsers_that_are_new() -> None:
-    """The day on which they were seen pushed the second one out."""
     assert message(body("two releases"), details=None)["title"].endswith("142, firefox 145)")
 
 
