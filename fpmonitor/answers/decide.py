@@ -28,7 +28,7 @@ from fpmonitor.decide.lattice import Lattice
 from fpmonitor.decide.questions import AskedQuestion, level_of
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import InputError, UnknownNameError
+from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.policy import Policy, check_share, disclosed_from, universe_of
 from fpmonitor.population.beside import USERS, unit_source, units_beside
@@ -92,6 +92,8 @@ def _asked_of(
     registered: Collection[AskedQuestion],
 ) -> tuple[Population, Decision]:
     """Return the users who are decided on, and a decision about them that has no answer yet."""
+    if decide_question.visits != "last":
+        _check_over(population.window.until)
     components = _components_of(population, decide_question)
     chosen = _candidates(population, decide_question, components)
     given = population.with_kinds(decide_question.given)[1]
@@ -119,6 +121,15 @@ def _asked_of(
     ):
         sample = replace(sample, look=None)  # exact, or decided once
     return users, replace(begun, policy=replace(begun.policy, sample=sample))
+
+
+def _check_over(until: datetime | None) -> None:
+    """Refuse a window to which visits are still to come: each changes what all visits tell."""
+    if until is not None and until.replace(tzinfo=until.tzinfo or UTC) > datetime.now(UTC):
+        raise UndecidableError(
+            f"unit: the window until {until:%Y-%m-%d} is not over",
+            hint="name an --until that has passed: later visits change what users' visits tell",
+        )
 
 
 def _with_asked(begun: Decision, population: Population) -> Decision:

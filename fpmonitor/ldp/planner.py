@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 
 from fpmonitor.errors import PolicyError
+from fpmonitor.estimate.exposure import most_exposed
 from fpmonitor.ldp.checks import (
     MAX_EPSILON,
     check_epsilon,
@@ -390,8 +391,11 @@ def _first_within(upper: Callable[[int], float], budget: float) -> int | None:
 
 
 def needs_no_answers(values: int, *, k: int, population: int, accuracy: float) -> bool:
-    """Whether the accuracy is met without any answer: `s` values expose at most `s (k - 1) / n`."""
-    return values * (k - 1) <= 2 * accuracy * population
+    """Whether the accuracy is met without any answer: `s` values cannot expose more.
+
+    On average over populations, which is about half of `s (k - 1) / n`.
+    """
+    return values * most_exposed(k, population) <= 2 * accuracy
 
 
 def _nothing(api: str, values: int) -> ApiPlan:

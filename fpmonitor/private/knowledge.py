@@ -30,6 +30,7 @@ from fpmonitor.estimate.composition import (
     theorem3_composition,
 )
 from fpmonitor.estimate.entropy import chow_liu_upper_bits, entropy_bits
+from fpmonitor.estimate.exposure import most_exposed
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.private.counts import (
@@ -178,7 +179,12 @@ class Knowledge:
         if self.users < 2:
             raise UndecidableError("at least 2 reports are needed")
         self.population = self.users if setting == "fixed" else study.population
-        self.cell = (study.k - 1) / self.population
+        # What one joint value exposes at most: of the users, or on average over populations.
+        self.cell = (
+            (study.k - 1) / self.users
+            if setting == "fixed"
+            else most_exposed(study.k, study.population)
+        )
         self._spectra: dict[ApiSet, CountSpectrum] = {}
         self._rankings: dict[ApiSet, tuple[list[tuple[str, ...]], SizedTails]] = {}
         self._limits: dict[ApiSet, Promise] = {}

@@ -120,8 +120,8 @@ def plan_from_marginals(
     """Choose the tokens of each API to keep, by the counts of single APIs alone.
 
     Whatever the joint distribution, `r + 1` tokens of each API, the kept ones and `redacted`, have
-    at most `prod (r + 1)` joint values, on each of which fewer than `k` users are exposed. So the
-    limit needs no sample: `(k - 1) / n prod (r + 1)`. In the fixed setting values beyond the `r`
+    at most `prod (r + 1)` joint values, each of which exposes at most `Knowledge.cell`. So the
+    limit needs no sample: `cell prod (r + 1)`. In the fixed setting values beyond the `r`
     are shown as well, their users counted as exposed, as far as the budget goes.
 
     Args:

@@ -233,13 +233,14 @@ class _Cutting:
         if waiting is not None:
             patience = float(np.dot(losses, self._widths) - waiting * sum(self._widths))
         best, found = 0.0, None
+        parts, weights = self._parts[here], self.counts[here]
         for place, loss, width in zip(self.places, losses, self._widths, strict=True):
             ladder, mine = self.ladders[place], leaves[place]
             if len(mine) < 2:
                 continue
-            flat = self.codes[here, place] * self._kinds + self._parts[here]
+            flat = self.codes[here, place] * self._kinds + parts
             size = ladder.size * self._kinds
-            on = np.bincount(flat, weights=self.counts[here], minlength=size).astype(np.int64)
+            on = np.bincount(flat, weights=weights, minlength=size).astype(np.int64)
             on = on.reshape(ladder.size, self._kinds)
             ordered, ends = ladder.cuts(mine, on[mine].sum(axis=1))
             before = np.cumsum(on[ordered], axis=0)[ends]

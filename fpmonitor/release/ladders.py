@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
@@ -194,7 +195,7 @@ def shortest_between(low: Decimal, high: Decimal) -> str:
     return f"{high:f}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class TextLadder:
     """Texts, shown as they are, or as a list of a few; those of fewer than k users are one leaf."""
 
@@ -242,7 +243,7 @@ class TextLadder:
             return 1.0
         return float((self.members[leaves].sum() - 1) / self._others)
 
-    @property
+    @cached_property  # Of each cut that is tried.
     def _others(self) -> int:
         return max(int(self.members.sum()) - 1, 1)
 

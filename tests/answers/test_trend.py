@@ -78,6 +78,7 @@ CANVAS = "HTMLCanvasElement.toDataURL"
 SETS = [("Screen.height",), ("Navigator.language", "Navigator.userAgent", "Screen.height")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by", ["day", "week", "month"])
 def test_a_window_says_what_exposure_says_of_it(database: Path, by: Any) -> None:
     with Monitor(database) as monitor:

@@ -176,6 +176,7 @@ def test_what_is_told_of_a_decision_may_be_interrupted_and_it_is_kept(
     assert len(read_decision(file).bias_tolerated or ()) == len(whole.allow)
 
 
+@pytest.mark.long
 def test_a_search_that_is_told_to_end_writes_what_it_has_proven_and_goes_on_there(
     tmp_path: Path,
 ) -> None:

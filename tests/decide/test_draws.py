@@ -93,6 +93,7 @@ def test_the_same_users_in_other_rows_are_drawn_alike(
     assert "drawn by the order of their rows" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "what_if",
     [("memory", "constant = '1'"), ("memory", "round = 2"), ("unheard", "constant = '0'")],

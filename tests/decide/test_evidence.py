@@ -156,6 +156,7 @@ def test_what_is_assumed_is_taken_in_and_the_sentence_and_the_file_say_so(
     assert run([*asked, "-q", "--candidates", "x:app:theme", "--assume", "x:app:tone"]) == 2
 
 
+@pytest.mark.long
 def test_candidates_that_were_fixed_stay_what_they_are(db: str, file: str, tmp_path: Path) -> None:
     path = tmp_path / "fixed.json"
     asked = ["decide", "--k", str(K), "--budget", "5%", "--db", db, "-o", str(path), "-q"]

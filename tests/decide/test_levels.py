@@ -388,6 +388,7 @@ def test_what_must_and_must_not_be_shown_holds_of_every_listed_vector(
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_lists_of_levels_are_cut_and_say_so(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

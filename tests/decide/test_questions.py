@@ -394,6 +394,7 @@ def test_a_policy_that_is_none_is_refused_before_anything_is_made(
     assert not db.exists()
 
 
+@pytest.mark.long
 def test_a_copy_keeps_what_was_registered_and_another_database_does_not_take_it(
     tmp_path: Path,
 ) -> None:

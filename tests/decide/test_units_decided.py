@@ -186,6 +186,7 @@ def test_gate_check_and_checker_judge_by_visits(
         (["--missing", "drop"], "not with --missing drop"),
         (["--setting", "sample"], "not with --setting sample"),
         (["--realised"], "not with --realised"),
+        (["--until", "2999-01-01"], "is not over"),
     ],
 )
 def test_what_cannot_be_asked_of_visits_is_said_in_a_line(

@@ -91,6 +91,7 @@ def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[float, f
     return found["lower"], found["upper"]
 
 
+@pytest.mark.long
 def test_a_declared_support_is_sharper_by_the_command(
     db: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.ldp.exposure import ApiReports, randomised_limits
 from fpmonitor.ldp.matrix_file import read_matrix
 from fpmonitor.ldp.mechanisms import LocalHash, basic_rappor
@@ -229,6 +230,15 @@ def test_plan_says_how_many_users_prove_an_api_within_a_budget(
 
     assert np.median([upper(height["users"]) for _ in range(9)]) < 0.17
     assert np.median([upper(height["users"] // 4) for _ in range(9)]) > 0.17
+    # Six values expose less than 26 % on average, though 29.4 % in one population.
+    assert run(["ldp", "plan", *question, "--epsilon", "2", "--budget", "26%"]) == 0
+    rows = {row["api"]: row for row in json.loads(capsys.readouterr().out)}
+    assert (rows["Screen.height"]["mechanism"], rows["Screen.height"]["users"]) == (None, 0)
+    worst = max(
+        exposure_probability(np.array([share]), k=50, population=1000)[0] * min(6 * share, 1)
+        for share in np.linspace(1e-3, 0.2, 400)
+    )
+    assert worst <= 0.26
     assert run(["ldp", "plan", *question, "--accuracy", "0.1", "--budget", "15%"]) == 2
     assert "needs --epsilon" in capsys.readouterr().err
 

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import random
+import re
 import secrets
 from collections import Counter
 from pathlib import Path
@@ -275,6 +276,18 @@ def test_from_a_database_over_sealed_answers_to_estimates(
     named = captured.err.rpartition("not listed: ")[2].strip()
     assert set(named.split(", ")) == few != set()
 
+    # Batches leave while users answer: all of them hide a report only where nobody knows when.
+    many = [*arguments[:4], "--users", "1000000", *arguments[6:]]
+    many[many.index(str(paths["ask"]))] = str(tmp_path / "many.json")
+    assert main(["ldp", "ask", *many]) == 0
+    said = capsys.readouterr().err
+    [apart, within, size] = re.findall(
+        r"at most (\S+) an answer, among 1,000,000 users .*when a user answered, (\S+), among some "
+        r"(\S+) of a batch", said
+    )[0]  # fmt: skip
+    assert float(apart) < float(within)
+    assert int(size.replace(",", "")) == study.minimum_batch
+
     answers = [{api: f"={user[api]}" for api in "xyz"} for user in users]
     curator = collected(tmp_path, study, ask, answers)
     counting = ["private", "count", "--folder", str(curator), "--format"]
@@ -497,7 +510,7 @@ OF_THREE: dict[str, Any] = {"apis": ("x", "y", "z"), "k": 10, "population": 20_0
 
 def test_reports_in_pairs_limit_sets_that_the_same_reports_alone_do_not() -> None:
     """And cost no more epsilon: one report on an API is in all of its pairs."""
-    study = study_of(**OF_THREE, budget=0.2, largest_set=2)
+    study = study_of(**OF_THREE, budget=0.1, largest_set=2)
     plan = Randomisation(mechanism="grr", epsilon=4.0, values=EIGHT)
     alone, pairs = (knowledge_of(study, plan, 8000, 3, size) for size in (1, 2))
     asks = [randomised_ask(study, dict.fromkeys("xyz", plan), epoch=1, size=n) for n in (1, 2)]

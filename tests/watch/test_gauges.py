@@ -88,6 +88,10 @@ def test_the_board_and_the_rules_ask_for_numbers_that_there_are(written: tuple[P
     named = {name for text in asked for name in re.findall(r"fpmonitor_\w+", text)}
     assert named <= samples(written[1]).keys()
     assert "fpmonitor_watch_last_look_seconds" in named
+    runbook = (DEPLOY.parent / "docs" / "runbook.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.*)$", runbook, re.MULTILINE)
+    sections = {heading.lower().replace(" ", "-") for heading in headings}
+    assert {*re.findall(r"runbook\.md#(\S+)", asked[-1])} <= sections
 
 
 @pytest.fixture

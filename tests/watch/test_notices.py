@@ -6,11 +6,12 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from fpmonitor.answers.notices import MOST_BYTES, MOST_LETTERS, encoded, message
+from fpmonitor.answers.standing import ProblemKind
 from fpmonitor.lookout.looking import standing_of
 
 GOLDEN = Path(__file__).with_name("notices.json")
@@ -128,4 +129,6 @@ def test_the_runbook_has_a_section_for_each_message() -> None:
     for event in EVENTS:
         told = message(body(event), details=None)
         assert told["runbook"].partition("#")[2] in anchors, event
+    kinds = {one["kind"] for event in EVENTS.values() for one in event.get("problems", ())}
+    assert kinds == {*get_args(ProblemKind)}
     assert len(RUNBOOK.read_text(encoding="utf-8").split()) <= 900

@@ -189,12 +189,15 @@ def _spent(
     if math.inf in levels:
         return named + "infinite, as a report excludes a value"
     shuffled = shuffled_epsilon(answer, users, _SHUFFLED_DELTA) if users else math.inf
-    hidden = (
-        ""
-        if shuffled >= answer
-        else f". The curator, without the shuffler's help: at most {shuffled:.2g} an answer, among "
-        f"{users:,} users (delta {_SHUFFLED_DELTA:.0e})"
-    )
+    hidden = ""
+    if shuffled < answer:
+        # Batches leave while users still answer: who knows when one did has a smaller crowd.
+        batch = shuffled_epsilon(answer, study.minimum_batch, _SHUFFLED_DELTA)
+        hidden = (
+            f". The curator, without the shuffler's help: at most {shuffled:.2g} an answer, among "
+            f"{users:,} users (delta {_SHUFFLED_DELTA:.0e}); where it knows when a user answered, "
+            f"{batch:.2g}, among some {study.minimum_batch:,} of a batch"
+        )
     # Answers that share a report are no mechanisms of their own: their levels do not add up.
     if hidden and len(sets) > 1 and max(map(len, sets)) > 1:
         hidden += f"; its {len(sets)} answers share reports, and are bounded by the sum alone"
