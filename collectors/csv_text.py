@@ -200,16 +200,8 @@ class CsvReader(Reader):
                     cells[name].append(cell)
         return cells
 
-    def read_table(
-        self,
-        logs: Sequence[LogFile],
-        texts: Sequence[Column],  # noqa: ARG002 -- all readers take the same
-        values: Sequence[Column],  # noqa: ARG002
-        *,
-        with_nulls: bool = False,  # noqa: ARG002
-    ) -> LogTable:
+    def table(self, log: LogFile) -> LogTable:
         """Read the fields; records that do not fit the header go to DuckDB's reject table."""
-        [log] = logs
         names = header(log)
         cells = {Column(name): f"c{i}" for i, name in enumerate(names)}
         _check_refusals(log, len(names))

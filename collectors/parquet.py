@@ -19,7 +19,7 @@ from fpmonitor.logs.contract import ROW
 from fpmonitor.sql import quote_path, quote_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator
 
     from fpmonitor.logs.log_file import LogFile
 
@@ -76,7 +76,7 @@ class ParquetReader(Reader):
 
     def sample(self, log: LogFile) -> dict[str, list[str]]:
         """Texts of the first rows."""
-        table = self.read_table([log], (), ())
+        table = self.table(log)
         columns = {column.name: cell for column, cell in table.text.items() if not column.path}
         cells = ", ".join(columns.values())
         with in_memory() as connection:
@@ -99,16 +99,8 @@ class ParquetReader(Reader):
             column for column in leaves if column.steps[0] not in whole_names
         ]
 
-    def read_table(
-        self,
-        logs: Sequence[LogFile],
-        texts: Sequence[Column],  # noqa: ARG002 -- all readers take the same
-        values: Sequence[Column],  # noqa: ARG002
-        *,
-        with_nulls: bool = False,  # noqa: ARG002
-    ) -> LogTable:
+    def table(self, log: LogFile) -> LogTable:
         """Read the columns, under names of ours as theirs may differ in case alone."""
-        [log] = logs
         schema = log.parquet_columns
         names = [f"c{i}" for i in range(len(schema))]
         cells = _cells(log)

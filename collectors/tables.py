@@ -120,13 +120,17 @@ class Reader:
         """
         return self.head_columns(log)
 
+    def table(self, log: LogFile) -> LogTable:
+        """Read all columns, in SQL, where a format has them apart."""
+        raise NotImplementedError
+
     def read_table(
         self,
         logs: Sequence[LogFile],
-        texts: Sequence[Column],
-        values: Sequence[Column],
+        texts: Sequence[Column],  # noqa: ARG002 -- what has its columns apart
+        values: Sequence[Column],  # noqa: ARG002
         *,
-        with_nulls: bool = False,
+        with_nulls: bool = False,  # noqa: ARG002
     ) -> LogTable:
         """Read some columns as text and others as values, in SQL.
 
@@ -134,7 +138,8 @@ class Reader:
             logs: A log; of JSON lines also several, which are packed alike, as if they were one.
             with_nulls: Whether a JSON null is the value `null`, rather than absent.
         """
-        raise NotImplementedError
+        [log] = logs
+        return self.table(log)
 
     def locate(
         self,

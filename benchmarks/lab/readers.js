@@ -217,6 +217,12 @@ const offer = (Connection, prepare = () => {}) => {
   prepare(connection);
   return connection.createOffer({ offerToReceiveAudio: true }).then(({ sdp }) => (connection.close(), sdp.length > 0));
 };
+const withWindow = async (opened, read, change = () => {}) => {
+  await pause(200);
+  change(opened);
+  await pause(200);
+  try { return read(opened); } finally { opened.close(); }
+};
 const dots = [0.5, 1, 1.25, 1.5, 2, 3];
 const fontsTried = ["Arial", "DejaVu Sans", "DejaVu Serif", "DejaVu Sans Mono", "Courier New", "TeX Gyre DejaVu Math", "Noto Color Emoji", "Liberation Sans", "Lab Sans"];
 const wide = "mmmwwwlli 0123";
@@ -257,6 +263,13 @@ Object.assign(windowReaders, {
     return found;
   },
   "SpeechSynthesis.getVoices": (at, how) => names(how.call(at, at.speechSynthesis, "SpeechSynthesis", "getVoices")),
+  "the memory of a console": (at) => at.console.memory.jsHeapSizeLimit,
+  "the quota of temporary storage": (at) => new Promise((done, failed) => at.navigator.webkitTemporaryStorage.queryUsageAndQuota((_, quota) => done(Math.round(quota / 2 ** 26)), failed)),
+  "the quota of a bucket": async (at) => Math.round((await (await at.navigator.storageBuckets.open("lab")).estimate()).quota / 2 ** 26),
+  "what MediaCapabilities says of a key system": (at) => at.navigator.mediaCapabilities.decodingInfo({
+    type: "media-source", video: { contentType: 'video/webm; codecs="vp8"', width: 800, height: 600, bitrate: 1e5, framerate: 30 },
+    keySystemConfiguration: { keySystem: "org.w3.clearkey" },
+  }).then(({ keySystemAccess }) => !!keySystemAccess),
   "Window.getScreenDetails": (at) => at.getScreenDetails().then(({ screens }) => screens.map(({ width, height }) => [width, height])),
   "Window.queryLocalFonts": (at) => at.queryLocalFonts().then((found) => found.map(({ postscriptName }) => postscriptName)),
   "Performance.memory": (at) => at.performance.memory.jsHeapSizeLimit,
@@ -299,6 +312,8 @@ Object.assign(windowReaders, {
     new at.ResizeObserver(([entry]) => done([entry.devicePixelContentBoxSize?.[0].inlineSize, element.remove()][0]))
       .observe(element, { box: "device-pixel-content-box" });
   }),
+  // The request of the image has its width in a header, where the page asks for that.
+  "the image of a width": (at) => { added(at, "img").outerHTML = "<img sizes=100px srcset='/image?wide 100w'>"; },
   "HTMLImageElement.currentSrc": async (at) => {
     const image = added(at, "img");
     image.srcset = dots.map((dot) => `/image?${dot} ${dot}x`).join();
@@ -359,6 +374,13 @@ Object.assign(windowReaders, {
     added(at, "style").textContent = `@font-face { font-family: tried${place}; src: local("${font}"); }`;
     return at.document.fonts.load(`12px tried${place}`).then((found) => found.length, () => "none");
   })),
+  "the fonts that fail": async (at) => {
+    const failed = [], faces = fontsTried.map((font) => new at.FontFace(`failed ${font}`, `local("${font}")`));
+    at.document.fonts.addEventListener("loadingerror", ({ fontfaces }) => failed.push(...fontfaces.map(({ family }) => family)));
+    faces.forEach((face) => (at.document.fonts.add(face), face.load().catch(() => {})));
+    await pause(500);
+    return failed.sort();
+  },
   "the fonts of the system": (at) => ["menu", "caption", "status-bar"].map((font) => computed(at, `font: ${font}`, "fontFamily") + computed(at, `font: ${font}`, "fontSize")),
   "the size of a pictogram": (at) => box(at, "span", "font: 40px serif", "\u{1f603}\u2603"),
   "the size of a formula": (at) => box(at, "math", "", "<mfrac><mi>x</mi><mn>2</mn></mfrac>"),
@@ -394,6 +416,10 @@ Object.assign(windowReaders, {
     opened.close();
     return found;
   },
+  "the size of a window that a document opens": (at) => withWindow(at.document.open("about:blank", "", "width=9999,height=9999,left=0,top=0"), (one) => [one.outerWidth, one.outerHeight]),
+  "the size of a window by odd texts": (at) => withWindow(at.open("about:blank", "", "width==9999,height= +9999,left=0,top=0"), (one) => [one.outerWidth, one.outerHeight]),
+  "the place of a window at the edge": (at) => withWindow(at.open("about:blank", "", "width=200,height=200,left=9999,top=9999"), (one) => [one.screenX, one.screenY]),
+  "the place of a window that moves to the edge": (at) => withWindow(at.open("about:blank", "", "width=200,height=200,left=0,top=0"), (one) => [one.screenX, one.screenY], (one) => one.moveTo(9999, 9999)),
   "VisualViewport.width": (at) => [at.visualViewport.width, at.visualViewport.height, at.visualViewport.scale],
   "the size of a page": ({ document }) => [document.documentElement.clientWidth, document.documentElement.clientHeight],
   "the size of units of a window": (at) => box(at, "p", "width: 100vw; height: 100vh; position: fixed"),
@@ -610,6 +636,27 @@ const largest = (gl) => {
     fits((side) => gl.renderbufferStorage(gl.RENDERBUFFER, gl.RGBA4, side, 1)),
   ];
 };
+// A canvas by what vertices become: four of its pixels, through a buffer that takes them.
+const vertices = (gl, canvas) => {
+  const shader = (kind, text) => { const one = gl.createShader(kind); gl.shaderSource(one, text); gl.compileShader(one); return one; };
+  const program = gl.createProgram(), found = new Float32Array(16);
+  gl.attachShader(program, shader(gl.VERTEX_SHADER, "#version 300 es\nuniform highp sampler2D t; out vec4 v; void main() { v = texelFetch(t, ivec2(gl_VertexID * 3 + 5, 10), 0); gl_Position = vec4(0); gl_PointSize = 1.0; }"));
+  gl.attachShader(program, shader(gl.FRAGMENT_SHADER, "#version 300 es\nprecision mediump float; out vec4 c; void main() { c = vec4(1); }"));
+  gl.transformFeedbackVaryings(program, ["v"], gl.INTERLEAVED_ATTRIBS);
+  gl.linkProgram(program);
+  gl.useProgram(program);
+  gl.bindTexture(gl.TEXTURE_2D, gl.createTexture());
+  gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, gl.RGBA, gl.UNSIGNED_BYTE, canvas);
+  gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.NEAREST);
+  const buffer = gl.createBuffer();
+  gl.bindBufferBase(gl.TRANSFORM_FEEDBACK_BUFFER, 0, buffer);
+  gl.bufferData(gl.TRANSFORM_FEEDBACK_BUFFER, 64, gl.DYNAMIC_READ);
+  gl.beginTransformFeedback(gl.POINTS);
+  gl.drawArrays(gl.POINTS, 0, 4);
+  gl.endTransformFeedback();
+  gl.getBufferSubData(gl.TRANSFORM_FEEDBACK_BUFFER, 0, found);
+  return digest(found.join());
+};
 const counts = (gl) => {
   const most = (make) => [2, 3, 4, 6, 8, 12, 16, 24, 28, 32, 36, 48, 64, 72, 80, 84, 96, 128, 160, 192, 256].filter((count) => (make(count), gl.getError() === gl.NO_ERROR)).pop();
   const shader = (kind, text) => { const one = gl.createShader(kind); gl.shaderSource(one, text); gl.compileShader(one); return one; };
@@ -658,6 +705,7 @@ const canvasReaders = (at, make) => {
       ["EXT_texture_filter_anisotropic", "WEBGL_compressed_texture_s3tc", "OES_texture_float_linear", "EXT_color_buffer_float"].map((name) => !!gl.getExtension(name)));
     found[`a context of ${type} that is given back`] = inContext((gl) => !!gl.getExtension("WEBGL_lose_context")?.loseContext());
   }
+  found["what vertices become of a canvas"] = () => vertices(make().getContext("webgl2"), drawn(make(), "a text"));
   found["VideoFrame.copyTo"] = async () => digest(await taken["a frame of video"](at, drawn(make())));
   const pixels = (often) => () => {
     const canvas = make();
@@ -719,6 +767,8 @@ for (const [feature, unit] of Object.entries(measured)) {
   mediaReaders[`css:${feature}`] = (at) => bisected((size) => at.matchMedia(`(min-${feature}: ${size}${unit})`).matches);
   styleReaders[`css:${feature}`] = (at) => bisected((size) => byStyle(at, [`(min-${feature}: ${size}${unit})`]));
 }
+mediaReaders["css:device-aspect-ratio"] = (at) => bisected((size) => at.matchMedia(`(min-device-aspect-ratio: ${size}/1000)`).matches);
+styleReaders["css:device-aspect-ratio"] = (at) => bisected((size) => byStyle(at, [`(min-device-aspect-ratio: ${size}/1000)`]));
 mediaReaders["the ratio by its smallest query"] = (at) => bisected((size) => at.matchMedia(`(min-resolution: ${size / 100}dppx)`).matches);
 mediaReaders["the ratio by the other side of a query"] = (at) => bisected((size) => at.matchMedia(`(${size / 100}dppx <= resolution)`).matches);
 mediaReaders["the ratio by a query with an escape"] = (at) => bisected((size) => at.matchMedia(`(min-r\\65 solution: ${size / 100}dppx)`).matches);

@@ -29,8 +29,9 @@ PAGES = frozenset(
 HINTS = (
     "Sec-CH-UA-Arch, Sec-CH-UA-Bitness, Sec-CH-UA-Form-Factors, Sec-CH-UA-Full-Version, "
     "Sec-CH-UA-Full-Version-List, Sec-CH-UA-Model, Sec-CH-UA-Platform-Version, Sec-CH-UA-WoW64, "
-    "Device-Memory, Sec-CH-Device-Memory, DPR, Sec-CH-DPR, Viewport-Width, Sec-CH-Viewport-Width, "
-    "Sec-CH-Viewport-Height, RTT, Downlink, ECT, Sec-CH-Prefers-Color-Scheme, "
+    "Device-Memory, Sec-CH-Device-Memory, DPR, Sec-CH-DPR, Width, Sec-CH-Width, "
+    "Viewport-Width, Sec-CH-Viewport-Width, Sec-CH-Viewport-Height, RTT, Downlink, ECT, "
+    "Sec-CH-Prefers-Color-Scheme, "
     "Sec-CH-Prefers-Reduced-Motion, Sec-CH-Prefers-Reduced-Transparency"
 )
 # Headers that tell of the site, not of the browser.
@@ -201,7 +202,7 @@ def _handler(site: Site) -> type[http.server.BaseHTTPRequestHandler]:
                 case "/next":
                     self.answer("text/plain", self.next_page())
                 case "/slow":
-                    time.sleep(1)
+                    time.sleep(0.3)  # many frames wait for it
                     self.answer("text/plain", "slow")
                 case _ if path in WAYS_FILES:
                     self.answer(*WAYS_FILES[path], own)

@@ -17,6 +17,9 @@ var tell = (value) => void (found = value);
 const atOnce = (how) => { found = undefined; how(length); return found; };
 customElements.define("at-once", class extends HTMLElement { connectedCallback() { found = self[this.getAttribute("place")] && reading(self[this.getAttribute("place")]); } });
 customElements.define("own-frame", class extends HTMLIFrameElement { connectedCallback() { tell(self[this.own] && reading(self[this.own])); } }, { extends: "iframe" });
+customElements.define("on-leave", class extends HTMLElement { disconnectedCallback() { tell(self[this.place] && reading(self[this.place])); } });
+const leaver = (place) => put("on-leave", { place });
+const holding = (tag) => { const one = document.createElement(tag); one.append(Object.assign(document.createElement("iframe"), { src: "/slow" })); return one; };
 const beside = (place) => `${slow}<at-once place=${place}></at-once>`;
 const script = (after) => `javascript:${after}(${readingText})`;
 // A built-in function that is the page's own, while something is done.
@@ -55,6 +58,25 @@ var ways = {
   "by outerHTML": () => atOnce((place) => { put("p").outerHTML = beside(place); }),
   "by insertAdjacentHTML": () => atOnce((place) => document.body.insertAdjacentHTML("beforeend", beside(place))),
   "by setHTMLUnsafe": () => atOnce((place) => put("p").setHTMLUnsafe?.(beside(place))),
+  "a script in a frame": () => atOnce((place) => {
+    const one = Object.assign(document.createElement("iframe"), { src: "/slow" });
+    one.append(Object.assign(document.createElement("script"), { textContent: `tell(self[${place}] && reading(self[${place}]))` }));
+    document.body.append(one);
+  }),
+  "an element in a frame": () => atOnce((place) => { const one = Object.assign(document.createElement("iframe"), { src: "/slow" }), within = document.createElement("at-once"); within.setAttribute("place", place); one.append(within); document.body.append(one); }),
+  "an element that a frame replaces": () => atOnce((place) => leaver(place).replaceWith(Object.assign(document.createElement("iframe"), { src: "/slow" }))),
+  "an element that a child replaces": () => atOnce((place) => document.body.replaceChild(Object.assign(document.createElement("iframe"), { src: "/slow" }), leaver(place))),
+  "an element that a text replaces": () => atOnce((place) => { leaver(place).outerHTML = slow; }),
+  "an element that a command replaces": () => atOnce((place) => { const part = put("p", { contentEditable: true }); part.append("x", leaver(place), "y"); part.focus(); getSelection().selectAllChildren(part); document.execCommand("insertHTML", false, slow); }),
+  "an element beside a frame, by a command": () => atOnce((place) => { const part = put("p", { contentEditable: true }); part.innerHTML = beside(place); part.focus(); getSelection().selectAllChildren(part); document.execCommand("delete"); tell(undefined); document.execCommand("undo"); }),
+  "an element beside a frame, in a range": () => atOnce((place) => { const part = put("p"), range = document.createRange(); part.innerHTML = beside(place); tell(undefined); range.selectNodeContents(part); range.surroundContents(document.createElement("b")); }),
+  "a frame in a caption": () => { put("table").caption = holding("caption"); return reading(last()); },
+  "a frame in the head of a table": () => { put("table").tHead = holding("thead"); return reading(last()); },
+  "a frame in an option": () => { put("select").add(holding("option")); return reading(last()); },
+  "a frame in one of the options": () => { put("select").options.add(holding("option")); return reading(last()); },
+  "a frame in an option, by its number": () => { put("select")[0] = holding("option"); return reading(last()); },
+  "a frame in another body": () => { const { contentWindow } = put("iframe"); contentWindow.document.body = contentWindow.document.adoptNode(holding("body")); return reading(contentWindow[0]); },
+  "by document.write in parts": () => atOnce(() => { const other = put("iframe").contentDocument; other.open(); other.write("<ifr"); other.write("ame src=/slow"); other.write("></iframe><script>parent.tell(parent.reading(self[0]))</script>"); other.close(); }),
   "by document.write": () => atOnce(() => { const other = put("iframe").contentDocument; other.open(); other.write(`${slow}<script>parent.tell(parent.reading(self[0]))</script>`); other.close(); }),
   "by another frame's function": () => { put("iframe").contentWindow.Element.prototype.append.call(document.body, Object.assign(document.createElement("iframe"), { src: "/slow" })); return reading(last()); },
   "another frame's getter": () => ({ "Navigator.hardwareConcurrency": Object.getOwnPropertyDescriptor(put("iframe").contentWindow.Navigator.prototype, "hardwareConcurrency").get.call(navigator) }),
@@ -62,6 +84,9 @@ var ways = {
   "without keys": () => changed(Object, "keys", () => [], scriptFrame),
   "without lists": () => changed(Array.prototype, Symbol.iterator, function* () {}, slowFrame),
   "without a number of frames": () => changed(self, "length", () => 0, () => { put("iframe", { src: "/slow" }); }) ?? reading(last()),
+  "without another description": () => changed(Object.prototype, "get", () => 1, slowFrame),
+  "without another value": () => changed(Object.prototype, "value", { get: () => undefined }, slowFrame),
+  "where little room is left": () => { const one = Object.assign(document.createElement("iframe"), { src: "/slow" }), deeper = (depth) => { try { deeper(depth + 1); } catch {} if (depth % 50 == 0 && !one.isConnected) try { document.body.append(one); } catch {} }; deeper(0); return reading(last()); },
   "a worker, by another text of functions": () => answered(changed(Function.prototype, "toString", () => "(() => {})", () => new Worker("/worker.js"))),
   "a worker, by another text of objects": () => answered(changed(Object.prototype, "toJSON", () => ({}), () => new Worker("/worker.js"))),
   "a worker, by the last part of a list": () => {

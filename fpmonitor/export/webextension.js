@@ -7,15 +7,21 @@
 // for the browser inherit nothing, and what a page gives is made a text or a number once, before it is judged.
 function run(withheld, base) {
   "use strict";
-  const { apply, construct, defineProperty, getOwnPropertyDescriptor } = Reflect;
+  const { apply, construct, defineProperty, getOwnPropertyDescriptor: ownOf, setPrototypeOf } = Reflect;
   const { parse, stringify } = JSON;
   const { freeze, getPrototypeOf } = Object;
   const { Map, Proxy, WeakMap, WeakSet } = globalThis;
   const { exec, [Symbol.replace]: replaceIn } = RegExp.prototype;
   const { iterator } = Symbol, { then } = Promise.prototype, { fill } = Int8Array.prototype;
-  const lengthOf = getOwnPropertyDescriptor(getPrototypeOf(Int8Array.prototype), "length").get;
   const mark = Symbol.for("fpmonitor"), code = `${run}`, table = stringify(withheld);
 
+  // What is given to the browser as the description of a member inherits nothing of a page.
+  const describe = (target, member) => {
+    const found = ownOf(target, member);
+    if (found) setPrototypeOf(found, null);
+    return found;
+  };
+  const lengthOf = describe(getPrototypeOf(Int8Array.prototype), "length").get;
   const matches = (pattern, text) => apply(exec, pattern, [text]) !== null;
   const each = (list, how) => {
     for (let place = 0; place < list.length; place++) how(list[place]);
@@ -153,24 +159,22 @@ function run(withheld, base) {
   const bounded = { __proto__: null };
   for (const side in most) if (`Screen.${side}` in withheld) bounded[side] = most[side];
   const isBounded = "width" in bounded || "height" in bounded;
-  const sizes = fixed(/\b(inner|outer)?(width|height)\s*=\s*(\d+)/gi, "gi");
+  const sizes = fixed(/\b(?:(inner|outer)?(width|height)|(left|top|screen[xy]))[\s=]*=[\s=]*[+-]?(\d+)/gi, "gi");
   // Constants of shaders; what joins two lines.
   const constant = fixed(/\bgl_M(ax|in)\w+/g, "g"), joint = fixed(/\\\r?\n/g, "g");
 
   function install(scope) {
     // A window that goes on to another document keeps what it has, but for the view of what is put in.
-    const known = getOwnPropertyDescriptor(scope, mark);
+    const known = describe(scope, mark);
     if (known) return known.value();
-    let again = () => {};
-    defineProperty(scope, mark, { __proto__: null, value: () => again() });
     const { ImageData, OffscreenCanvas, Float32Array, Int32Array, TypeError, DOMException } = scope;
     const owned = (type) => (type == "Window" ? scope : scope[type]?.prototype);
     const native = (type, member, part = "value") => {
       const target = owned(type);
-      return target && getOwnPropertyDescriptor(target, member)?.[part];
+      return target && describe(target, member)?.[part];
     };
     const exchange = (target, member, part, how) => {
-      const found = target && getOwnPropertyDescriptor(target, member);
+      const found = target && describe(target, member);
       if (typeof found?.[part] != "function" || !found.configurable) return;
       found[part] = proxied(found[part], how);
       defineProperty(target, member, found);
@@ -179,6 +183,8 @@ function run(withheld, base) {
     const getter = (type, member, how) =>
       exchange(owned(type), member, "get", (real, self) => how(self, apply(real, self, [])));
 
+    let hearFonts = () => {};
+    const listen = native("EventTarget", "addEventListener"), stop = native("Event", "stopImmediatePropagation");
     const nameOf = native("DOMException", "name", "get"), createElement = native("Document", "createElement");
     const contextOf = native("OffscreenCanvas", "getContext");
     const setWidth = native("HTMLCanvasElement", "width", "set"), setHeight = native("HTMLCanvasElement", "height", "set");
@@ -244,7 +250,7 @@ function run(withheld, base) {
     };
     each(gone, (name) => delete scope[name]);
     each(traps, ({ owner, member, text, by, promises, isList }) => {
-      const target = owned(owner), found = target && getOwnPropertyDescriptor(target, member);
+      const target = owned(owner), found = target && describe(target, member);
       if (!found?.configurable) return;
       if (found.get)
         found.get = proxied(found.get, (real, self) => {
@@ -309,6 +315,12 @@ function run(withheld, base) {
         });
       });
     if ("FontFace.load" in withheld) {
+      hearFonts = () => {
+        const fonts = scope.document ? apply(native("Document", "fonts", "get"), scope.document, []) : scope.fonts;
+        if (fonts) apply(listen, fonts, ["loadingerror", (event) => apply(stop, event, [])]);
+      };
+      hearFonts();
+      getter("FontFaceSetLoadEvent", "fontfaces", () => none);
       getter("FontFace", "loaded", (self, value) => after(value, undefined, () => self));
       getter("FontFace", "status", (_, value) => (value == "error" ? "loaded" : value));
     }
@@ -320,10 +332,41 @@ function run(withheld, base) {
         return matches(feature, apply(mediaOf, query, [])) ? apply(real, self, ["not all"]) : query;
       });
     }
+    // Other names of the same.
+    if ("Performance.memory" in withheld) exchange(scope.console, "memory", "get", () => told(withheld["Performance.memory"]));
+    if ("AudioBuffer.getChannelData" in withheld) method("AudioData", "copyTo", () => undefined);
+    if ("WebGL2RenderingContext.readPixels" in withheld) hideDraws({ method });
+    if ("Navigator.requestMediaKeySystemAccess" in withheld)
+      method("MediaCapabilities", "decodingInfo", (real, self, given) =>
+        after(apply(real, self, given), (found) => {
+          if (found.keySystemAccess) {
+            each(["supported", "smooth", "powerEfficient"], (part) => put(found, part, false));
+            put(found, "keySystemAccess", null);
+          }
+          return found;
+        }));
     if ("Window.devicePixelRatio" in withheld)
       getter("ResizeObserverEntry", "devicePixelContentBoxSize", (self) => self.contentBoxSize);
-    if (scope.document) again = installFrames(scope, { native, method, getter, exchange });
+    const watchAgain = scope.document && installFrames(scope, { native, method, getter, exchange, owned });
     installWorkers(scope, { native, method });
+    defineProperty(scope, mark, { __proto__: null, value: () => (hearFonts(), watchAgain?.()) });
+  }
+
+  // What vertices become, and whether anything is drawn, tell of pixels.
+  function hideDraws({ method }) {
+    const targets = new WeakMap(), ANY_SAMPLES = 0x8c2f, ANY_SAMPLES_BY_HALF = 0x8d6a, RESULT = 0x8866, type = "WebGL2RenderingContext";
+    method(type, "getBufferSubData", () => undefined);
+    method(type, "beginQuery", (real, self, given) => {
+      const target = given[0] >>> 0;
+      attempt(set, targets, [given[1], target]);
+      return apply(real, self, given.length > 1 ? [target, given[1]] : given);
+    });
+    method(type, "getQueryParameter", (real, self, given) => {
+      if (given.length < 2) return apply(real, self, given);
+      const asked = given[1] >>> 0, value = apply(real, self, [given[0], asked]), target = attempt(get, targets, [given[0]]);
+      if (asked !== RESULT || value === null || (target !== ANY_SAMPLES && target !== ANY_SAMPLES_BY_HALF)) return value;
+      return typeof value == "boolean" ? true : 1;
+    });
   }
 
   // Graphics that take no more than all are told refuse larger sizes, or cut them: pages that try must see the same.
@@ -479,27 +522,32 @@ function run(withheld, base) {
 
   const { has, add } = WeakSet.prototype, { delete: drop, get, set } = WeakMap.prototype, { slice, toLowerCase } = String.prototype;
   const FRAMES = "iframe,frame,object,embed";
-  const isFrameKind = /^(i?frame|object|embed)$/i, hasFrame = /<(i?frame|object|embed)\b/i, runsAtOnce = /<[a-z][^\s>]*-|\s(on|is)[a-z]*\s*=/i;
+  const isFrameKind = /^(i?frame|object|embed)$/i, hasFrame = /<([^\s<>/]*:)?(i?frame|object|embed)\b/i, isUndone = /^(undo|redo)$/i, runsAtOnce = /<[a-z][^\s>]*-|\s(on|is)[a-z]*\s*=/i;
 
+  let hasElements = false; // of a page's own
+  // Where a page calls near the end of the stack, it gets the error before there is a frame that we could not reach.
+  const room = (depth = 2000) => depth && room(depth - 1);
+  const isNew = (window) => window?.document && !describe(window, mark);
   // Frames that a script reaches before they have loaded. Those of another origin run this script by themselves.
   const reach = (window) => {
+    if (attempt(isNew, null, [window])) room();
     try {
       if (window?.document) install(window);
     } catch {}
     return window;
   };
 
-  function installFrames(scope, { native, method, getter, exchange }) {
+  function installFrames(scope, { native, method, getter, exchange, owned }) {
     const { document } = scope, roots = new WeakMap(), watched = new WeakSet();
-    const countOf = getOwnPropertyDescriptor(scope, "length")?.get, isTrusted = scope.trustedTypes?.isHTML;
+    const countOf = describe(scope, "length")?.get, isTrusted = scope.trustedTypes?.isHTML;
     const isOf = native("Element", "matches"), nodesIn = native("NodeList", "length", "get"), observe = native("MutationObserver", "observe"), listen = native("EventTarget", "addEventListener");
     const addedOf = native("MutationRecord", "addedNodes", "get"), shadowOf = native("Element", "shadowRoot", "get");
     const typeOf = native("Node", "nodeType", "get"), documentOf = native("Node", "ownerDocument", "get"), viewOf = native("Document", "defaultView", "get");
-    const isConnectedOf = native("Node", "isConnected", "get"), parentOf = native("Node", "parentNode", "get"), firstOf = native("Node", "firstChild", "get"), appendChild = native("Node", "appendChild");
+    const isConnectedOf = native("Node", "isConnected", "get"), rootOf = native("Document", "documentElement", "get"), parentOf = native("Node", "parentNode", "get"), firstOf = native("Node", "firstChild", "get"), appendChild = native("Node", "appendChild");
     const replaced = native("Element", "replaceWith"), restored = native("CharacterData", "replaceWith");
     const write = native("Document", "write"), createComment = native("Document", "createComment"), createFragment = native("Document", "createDocumentFragment");
     const importNode = native("Document", "importNode"), implementationOf = native("Document", "implementation", "get");
-    const createDocument = native("DOMImplementation", "createHTMLDocument"), setInner = native("Element", "innerHTML", "set");
+    const createDocument = native("DOMImplementation", "createHTMLDocument"), setInner = native("Element", "innerHTML", "set"), innerOf = native("Element", "innerHTML", "get"), setText = native("Node", "textContent", "set");
     const inElement = native("Element", "querySelectorAll"), inFragment = native("DocumentFragment", "querySelectorAll");
     const windowsOf = { __proto__: null };
     each(["HTMLIFrameElement", "HTMLFrameElement", "HTMLObjectElement", "HTMLEmbedElement"], (type) => {
@@ -568,40 +616,65 @@ function run(withheld, base) {
       return root;
     });
 
-    // A frame is put in alone: a script that is put in with it would run before us.
-    const hold = (given, first, end) => {
+    // A frame is put in alone and empty: what is put in with it or in it, or told that it goes, would run before us.
+    const emptied = (frame) => {
+      let parts = null;
+      for (let node; (node = apply(firstOf, frame, [])); ) apply(appendChild, (parts ??= apply(createFragment, document, [])), [node]);
+      return parts;
+    };
+    const hold = (given, first, end, replaces) => {
       const held = [];
-      const keep = (frame) => {
-        const comment = apply(createComment, document, [""]);
-        put(held, held.length, [comment, frame]);
-        return comment;
+      const keep = (frame, isAlone) => {
+        if (!held.length) room();
+        const comment = isAlone ? null : apply(createComment, document, [""]), parts = emptied(frame);
+        put(held, held.length, [comment, frame, parts]);
+        return { comment, parts };
       };
+      const keepWithin = (node) => within(node, FRAMES, (frame) => apply(replaced, frame, [keep(frame).comment]));
       for (let place = first; place < end; place++)
-        if (!isFrame(given[place])) within(given[place], FRAMES, (frame) => apply(replaced, frame, [keep(frame)]));
-        else if (end - first > 1) put(given, place, keep(given[place]));
+        if (isFrame(given[place])) {
+          const { comment, parts } = keep(given[place], end - first == 1 && !replaces);
+          if (comment) put(given, place, comment);
+          keepWithin(parts);
+        } else keepWithin(given[place]);
       return held;
     };
-    const insert = (real, self, given, first = 0, end = given.length) => {
-      const isLoose = attempt(isConnectedOf, self, []) === false, held = isLoose ? [] : hold(given, first, end);
+    const insert = (real, self, given, first = 0, end = given.length, replaces = false) => {
+      const isLoose = attempt(isConnectedOf, self, []) === false, held = isLoose ? [] : hold(given, first, end, replaces);
       try {
         return apply(real, self, given);
       } finally {
         for (let place = 0; place < held.length; place++) {
-          apply(restored, held[place][0], [held[place][1]]);
+          if (held[place][0]) apply(restored, held[place][0], [held[place][1]]);
           reachFrom(self);
+          if (held[place][2]) apply(appendChild, held[place][1], [held[place][2]]);
         }
         reachFrom(self);
         if (shadows && !isLoose) for (let place = first; place < end; place++) attempt(look, null, [given[place]]);
       }
     };
-    const inserting = (types, members, first, end) =>
+    const inserting = (types, members, first, end, replaces) =>
       each(types, (type) => each(members, (member) =>
-        method(type, member, (real, self, given) => insert(real, self, given, first, end ?? given.length))));
-    inserting(["Node"], ["appendChild", "insertBefore", "replaceChild"], 0, 1);
-    inserting(["Range"], ["insertNode", "surroundContents"], 0, 1);
+        method(type, member, (real, self, given) => insert(real, self, given, first, end ?? given.length, replaces))));
+    const NODES = ["Element", "CharacterData", "DocumentType"], PARENTS = ["Element", "Document", "DocumentFragment"];
+    inserting(["Node"], ["appendChild", "insertBefore"], 0, 1);
+    inserting(["Node"], ["replaceChild"], 0, 1, true);
+    inserting(["Range"], ["insertNode"], 0, 1);
+    const ancestorOf = native("Range", "commonAncestorContainer", "get"), meets = native("Range", "intersectsNode");
+    method("Range", "surroundContents", (real, self, given) => {
+      let isFramed = false; // frames that are put in again, beside what is told of it
+      if (hasElements) within(attempt(ancestorOf, self, []), FRAMES, (frame) => { isFramed ||= apply(meets, self, [frame]); });
+      return isFramed ? undefined : insert(real, self, given, 0, 1);
+    });
     inserting(["Element"], ["insertAdjacentElement"], 1, 2);
-    inserting(["Element", "Document", "DocumentFragment"], ["append", "prepend", "replaceChildren"], 0);
-    inserting(["Element", "CharacterData", "DocumentType"], ["before", "after", "replaceWith"], 0);
+    inserting(PARENTS, ["append", "prepend"], 0);
+    inserting(PARENTS, ["replaceChildren"], 0, undefined, true);
+    inserting(NODES, ["before", "after"], 0);
+    inserting(NODES, ["replaceWith"], 0, undefined, true);
+    inserting(["HTMLSelectElement", "HTMLOptionsCollection"], ["add"], 0, 1);
+    const putting = (type, member) => exchange(owned(type), member, "set", (real, self, given) => insert(real, self, given));
+    each(["caption", "tHead", "tFoot"], (part) => putting("HTMLTableElement", part));
+    putting("Document", "body");
     const reaching = (types, member) =>
       each(types, (type) => method(type, member, (real, self, given) => {
         const value = apply(real, self, given);
@@ -610,11 +683,11 @@ function run(withheld, base) {
       }));
     reaching(["Element", "Document", "DocumentFragment"], "moveBefore");
     reaching(["ShadowRoot"], "setHTMLUnsafe");
-    reaching(["Document"], "open");
     reaching(["Document"], "close");
 
     // Elements of the page's own hear at once that they are put in: none is a frame.
     method("CustomElementRegistry", "define", (real, self, given) => {
+      hasElements = true;
       const of = given[2]?.extends, kind = of === undefined ? "" : `${of}`;
       return matches(isFrameKind, kind) ? undefined : apply(real, self, [given[0], given[1], kind ? { __proto__: null, extends: kind } : undefined]);
     });
@@ -626,11 +699,11 @@ function run(withheld, base) {
       const copy = apply(importNode, inert, [attempt(isOf, context, ["*"]) ? context : document.body, false]);
       apply(how, copy, [text]);
       for (let node; (node = apply(firstOf, copy, [])); ) apply(appendChild, nodes, [node]);
+      within(nodes, "noscript", (node) => apply(setText, node, [apply(innerOf, node, [])])); // where nothing runs, it is read
       return nodes;
     };
-    const isRisky = (text) => matches(hasFrame, `${text}`) && matches(runsAtOnce, `${text}`);
     const writing = (real, self, given, text, how, context, parser = setInner) => {
-      if (isRisky(text) && apply(isConnectedOf, self, []) && !apply(isOf, self, ["template"])) insert(written[how], self, [parsed(context(self), text, parser)]);
+      if (matches(hasFrame, `${text}`) && apply(isConnectedOf, self, []) && !apply(isOf, self, ["template,noscript"])) insert(written[how], self, [parsed(context(self), text, parser)]);
       else apply(real, self, given);
       reachFrom(self);
     };
@@ -657,24 +730,36 @@ function run(withheld, base) {
       look(self);
     });
     exchange(scope.HTMLIFrameElement?.prototype, "srcdoc", "set", (real, self, given) => (apply(real, self, given), reachFrom(self)));
+    // Commands put in what they will: what a page's own elements would be told of is refused.
+    const designOf = native("Document", "designMode", "get");
+    let isEdited = false;
     method("Document", "execCommand", (real, self, given) => {
-      const text = textOf(given[2]);
-      const done = isRisky(text) ? false : apply(real, self, given.length > 2 ? [given[0], given[1], text] : given);
+      if (!given.length) return apply(real, self, given);
+      const command = `${given[0]}`, text = textOf(given[2]), isFramed = matches(hasFrame, `${text}`);
+      if (matches(isUndone, command) ? isEdited && hasElements : isFramed && (hasElements || matches(runsAtOnce, `${text}`))) return false;
+      room();
+      if (hasElements && !isEdited)
+        within(attempt(rootOf, self, []), attempt(designOf, self, []) == "on" ? FRAMES : `[contenteditable] :is(${FRAMES})`, () => { isEdited = true; });
+      const done = apply(real, self, given.length > 2 ? [command, given[1], text] : [command, given[1]]);
       reachFrom(self);
       return done;
     });
     // Tags are written one by one: scripts among them find the frames before them reached. A page that writes
     // trusted texts alone takes no parts of them.
+    let isWritten = false, end = ""; // a frame, whose tag may have several parts
     const takesParts = (self) => attempt(write, self, [""], false) !== false;
     each(["write", "writeln"], (member) =>
       method("Document", member, (real, self, given) => {
         let text = "", from = 0;
         each(given, (one) => (text += `${one}`));
-        if (!matches(hasFrame, text) || !takesParts(self)) {
+        if (member == "writeln") text += "\n";
+        isWritten ||= matches(hasFrame, (end += text));
+        end = apply(slice, end, [-8]);
+        if (!isWritten || !takesParts(self)) {
           apply(real, self, given);
           return reachFrom(self);
         }
-        if (member == "writeln") text += "\n";
+        room();
         for (let place = 1; place <= text.length; place++)
           if (place == text.length || text[place] == "<") {
             apply(write, self, [apply(slice, text, [from, place])]);
@@ -693,13 +778,19 @@ function run(withheld, base) {
     getter("DocumentPictureInPicture", "window", (_, value) => reach(value));
     const smaller = (features) =>
       isBounded && features != null
-        ? apply(replaceIn, sizes, [`${features}`, (_, part, side, size) => {
+        ? apply(replaceIn, sizes, [`${features}`, (_, part, side, edge, size) => {
+            if (edge !== undefined) return `${edge}=0`; // a place beyond the screen is moved to its edge
             const limit = bounded[apply(toLowerCase, side, [])];
             return `${part ?? ""}${side}=${limit === undefined || +size < limit ? size : limit}`;
           }])
         : features;
+    method("Document", "open", (real, self, given) => {
+      const opened = apply(real, self, given.length > 2 ? [given[0], given[1], smaller(given[2])] : given);
+      reachFrom(self);
+      return reach(opened);
+    });
     method("Window", "open", (real, self, given) => reach(apply(real, self, [given[0], given[1], smaller(given[2])])));
-    const outerWidth = getOwnPropertyDescriptor(scope, "outerWidth")?.get, outerHeight = getOwnPropertyDescriptor(scope, "outerHeight")?.get;
+    const outerWidth = describe(scope, "outerWidth")?.get, outerHeight = describe(scope, "outerHeight")?.get;
     const fits = (side, size) => bounded[side] === undefined || size <= bounded[side];
     const resizing = (member, had) =>
       method("Window", member, (real, self, given) => {
@@ -710,6 +801,8 @@ function run(withheld, base) {
     if (isBounded) {
       resizing("resizeTo", () => 0);
       resizing("resizeBy", (self, side) => apply(side, self ?? scope, []));
+      each(["moveTo", "moveBy"], (member) =>
+        method("Window", member, (real, self, given) => (given.length < 2 ? apply(real, self, given) : undefined)));
     }
     return () => watch(scope.document);
   }

@@ -49,7 +49,8 @@ REFUSED = [
     *("OffscreenCanvas.convertToBlob", "Navigator.requestMediaKeySystemAccess"),
     *("FontFaceSet.check", "GPU.requestAdapter", "WebGLRenderingContext.getParameter#limits"),
     *("NavigatorUAData.getHighEntropyValues#platformVersion", "css:hover"),
-    "WebGLRenderingContext.getSupportedExtensions",
+    *("WebGLRenderingContext.getSupportedExtensions", "AudioBuffer.getChannelData"),
+    *("Screen.height", "WebGL2RenderingContext.readPixels"),
 ]
 # `css:hover` must not hide `css:any-hover`, nor a hint of the platform the others.
 ALLOWED = "Navigator.cookieEnabled"
@@ -65,6 +66,7 @@ HIDDEN = {
     "fonts": "loaded,loaded,1,1,true", "adapter": None, "hints": "bitness,model",
     "told": 'true ["Watch","XR"] [{"brand":"B","version":"1.2.3"}]',
 }  # fmt: skip
+BEYOND = {"a frame in an option, by its number"}  # no script is told of it
 IN_WORKERS = ("cores", "platform", "agent", "version", "languages")
 TOLD = SHARED | {name: HIDDEN[name] for name in IN_WORKERS}
 READ, KINDS = (
@@ -120,7 +122,7 @@ class Site:
                 path = self.path.partition("?")[0]
                 text, kind = site.files.get(path, ("", "text/plain"))
                 if self.path == "/slow":
-                    time.sleep(2)
+                    time.sleep(0.3)
                 if self.path == "/page":
                     site.headers.append({name.lower(): text for name, text in self.headers.items()})
                 self.send_response(200)
@@ -182,7 +184,8 @@ def check(found: dict[str, Any]) -> None:
 def check_ways_round(read: dict[str, Any]) -> None:
     """No way round that a page makes gives a value, unless it is what all are told."""
     assert isinstance(read, dict), read
-    told = {way: value for way, value in read["ways"].items() if isinstance(value, dict)}
+    ways = {way: value for way, value in read["ways"].items() if way not in BEYOND}
+    told = {way: value for way, value in ways.items() if isinstance(value, dict)}
     wrong = {
         (way, api): value
         for way, values in told.items()
@@ -191,7 +194,7 @@ def check_ways_round(read: dict[str, Any]) -> None:
     }
     assert wrong == {}
     assert len(told) >= 30, read["ways"].keys() - told.keys()
-    assert set(read["others"].values()) == {False}, read["others"]
+    assert {name: seen for name, seen in read["others"].items() if seen is not False} == {}
 
 
 @pytest.mark.browser
@@ -208,7 +211,8 @@ def test_chromium_reads_only_what_all_share(extension: Path, tmp_path: Path, hos
         browser = playwright.chromium.launch_persistent_context(
             str(tmp_path / "profile"), executable_path=CHROMIUM, headless=False,
             args=["--headless=new", "--no-sandbox", f"--load-extension={extension}",
-                  f"--disable-extensions-except={extension}"],
+                  f"--disable-extensions-except={extension}", "--disable-popup-blocking",
+                  "--autoplay-policy=no-user-gesture-required"],
         )  # fmt: skip
         try:
             page = browser.new_page()
@@ -216,7 +220,7 @@ def test_chromium_reads_only_what_all_share(extension: Path, tmp_path: Path, hos
             page.wait_for_function("window.found", timeout=120_000)
             found = json.loads(page.evaluate("window.found"))
             if hostile:
-                page.goto(address.replace("/page", "/hostile"))
+                page.goto(address.replace("/page", "/hostile"), wait_until="commit")
                 wait(lambda: page.evaluate("window.found"), 120)
                 check_ways_round(json.loads(page.evaluate("window.found")))
             page.goto(address.replace("/page", "/ordinary"))

@@ -290,10 +290,7 @@ def test_what_was_told_of_one_list_is_told_of_another_of_the_same_question_as_we
 def test_what_changes_on_the_day_after_a_decision_on_one_day_is_told(
     settings: WatchSettings, on_population: Path
 ) -> None:
-    """The weekday that it is compared with may lie before the day that was decided on.
-
-    An API that came until then is no change of values: that was said of it two days later.
-    """
+    """The weekday that it is compared with may lie before the day that was decided on."""
     day = (START + timedelta(days=7)).date()
     decided = replace(read_decision(on_population), days=(day, day))
     settings = replace(settings, by="day", decision=decided)
@@ -304,7 +301,6 @@ def test_what_changes_on_the_day_after_a_decision_on_one_day_is_told(
             passed,
             range(400),
             a=lambda user, at=passed: "y" if at > 7 and user % 2 else "x",
-            **({"b": lambda user: user % 2} if passed >= 7 else {}),
         )
         if passed >= 7:
             Watch(settings, deliver=[collect(told)]).step()
