@@ -139,7 +139,7 @@ def _read(archive: tarfile.TarFile, *endings: str) -> bytes:
 # ---- The tables ---------------------------------------------------------------------------------
 
 
-def persons(cache: Path) -> list[Law]:
+def births(cache: Path) -> pl.DataFrame:
     """US births by name, sex, year and state: 325,361,484 persons, counted."""
     path = cache / "state-name-data.sqlite"
     if not path.exists():
@@ -148,8 +148,13 @@ def persons(cache: Path) -> list[Law]:
         zipfile.ZipFile(io.BytesIO(content)).extract("state-name-data.sqlite", cache)
     query = "SELECT name, sex, year, year / 10 AS decade, state, births FROM stateNameData"
     with closing(sqlite3.connect(path)) as connection:
-        frame = pl.read_database(query, connection)
-    return [law_of(PERSONS, names, frame, "births") for names in _NAME_SETS]
+        return pl.read_database(query, connection)
+
+
+def persons(cache: Path) -> list[Law]:
+    """The law of each set of what is counted of births."""
+    counted = births(cache)
+    return [law_of(PERSONS, names, counted, "births") for names in _NAME_SETS]
 
 
 def adult(cache: Path) -> pl.DataFrame:

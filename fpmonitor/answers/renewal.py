@@ -197,15 +197,10 @@ def share_of_false_moves(place: int) -> float:
 
 
 def _moved(alarms: Sequence[PanelFinding]) -> tuple[MovedApi, ...]:
-    """Name each API once: where its values were changed, that tells why others seem to come.
-
-    One that came or went as a whole is told by that name alone: nobody has changed a value.
-    """
+    """Name each API once: where its values were changed, that tells why others seem to come."""
     found: dict[str, MovedApi] = {}
     for alarm in sorted(alarms, key=lambda alarm: alarm.compared != "changed"):
         [api] = alarm.apis
-        if any(one.of_api for one in alarm.values):
-            continue
         new = [one.value for one in alarm.values if one.value and one.grew]
         browsers = {browser_of(api, value) for value in new}
         releases = {f"{FAMILIES[family]} {version}" for family, version in browsers if version}

@@ -43,7 +43,7 @@ class Follower:
     was rewritten or replaced), begin with a new one: rows and numbers of values are then others.
 
     Args:
-        most: Windows whose users are held, the newest; null for all.
+        most: Windows whose users are held, the newest, while nothing is stored; null for all.
     """
 
     def __init__(self, *, most: int | None = None) -> None:
@@ -57,7 +57,8 @@ class Follower:
         Arrays that were returned before stay as they are. Errors as of `take_snapshot`.
         """
         columns = api_columns(database)
-        last = database.rows("snapshot/last_observation")[0][0]
+        # Reads all observations ever stored: 0.1 s of 100 million.
+        last = 0 if self._most else database.rows("snapshot/last_observation")[0][0]
         table = self._followed.pop(window, None)
         words_of = partial(self._words_of, database)
         if table is None:
