@@ -109,8 +109,15 @@ def are_requests(columns: Sequence[Column], sample: Mapping[str, Sequence[str]])
     if len(strong | weak) < _FEWEST_SIGNS or not (strong or is_sure):
         return False
     read = {api for name, header in named.items() if not header for api in meanings(name)}
-    scripts = {api for api in read if known_apis()[api].kind in {"attribute", "method", "media"}}
+    scripts = {api for api in read if _kind(api) in {"attribute", "method", "media"}}
     return len(scripts - {"Navigator.userAgent", "Document.referrer"}) < _FEWEST_SIGNS
+
+
+def _kind(api: str) -> str | None:
+    """Kind of an API, or of that whose part it is: sources have parts that are not listed alone."""
+    known = known_apis()
+    found = known.get(api) or known.get(api.partition("#")[0])
+    return found.kind if found else None
 
 
 def are_named_as_requests(names: Iterable[str]) -> bool:

@@ -409,6 +409,15 @@ def test_tables_of_requests_are_known_by_their_columns(tmp_path: Path, ending: s
     assert (found["users"], found["days"]) == (VISITORS, {"2026-03-01"})
 
 
+@pytest.mark.parametrize("part", ["WebGL2RenderingContext.getParameter#VERSION", "A.b#c"])
+def test_a_part_of_an_api_that_is_not_listed_alone_is_a_member_as_any(
+    tmp_path: Path, part: str
+) -> None:
+    rows = [{"user": f"u{i}", **table(i, AGENTS[0]), part: f"v{i % 3}"} for i in range(9)]
+    pl.DataFrame(rows).write_ndjson(tmp_path / "x.jsonl")
+    assert run(["ingest", str(tmp_path / "x.jsonl"), "--db", str(tmp_path / "db"), "-q"]) == 0
+
+
 ESCAPED = {
     "nginx": COMBINED(1, r"Mozilla/5.0 \x22\xC3\xA9\x22 \x5C {x|y} #1 100% +"),
     "Apache": COMBINED(1, r"Mozilla/5.0 \"\xc3\xa9\" \\ {x|y} #1 100% +"),
