@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.answers.decide import called_as, question_of, recheck_sets
@@ -144,8 +145,8 @@ class CheckReport(Result):
 
     @property
     def lacks_all(self) -> bool:
-        """Whether that is all of them: these users say nothing of the list, and no set passes."""
-        return lack_all(self.coverage)
+        """Whether that is all of the list: these users say nothing of it, and no set passes."""
+        return lack_all(self.coverage, self.decision.allow)
 
     @property
     def vanished(self) -> tuple[str, ...]:
@@ -243,11 +244,13 @@ def of_recommended(decision: Decision) -> Decision:
     Its windows count for themselves: what other sets did changes nothing of its promise. Sites also
     read its allowed unions with sets of other decisions.
     """
-    listed = decision.with_unions_listed()
+    unions = tuple(one for one in decision.union_with if one.verdict == "allow")
+    listed = replace(decision, union_with=unions).with_unions_listed()
     if decision.recommended not in decision.allow:
         return listed
-    unions = [decision.union(one.apis) for one in decision.union_with if one.verdict == "allow"]
-    return replace(listed, allow=tuple(dict.fromkeys([decision.recommended, *unions])))
+    read = [decision.union(one.apis) for one in unions]
+    allow = [apis for apis in read if apis in listed.allow]
+    return replace(listed, allow=tuple(dict.fromkeys([decision.recommended, *allow])))
 
 
 def other_sets(decision: Decision) -> tuple[ApiSet, ...]:
@@ -292,7 +295,7 @@ def usable(population: Population, decision: Decision) -> bool:
     policy = decision.policy
     least = policy.k if policy.delta is None else LEAST_USERS
     # Where users without all candidates are left out, nobody is left.
-    if decision.missing != "drop" and lack_all(coverage_of(population, decision)):
+    if decision.missing != "drop" and lack_all(coverage_of(population, decision), decision.allow):
         return population.users >= least
     try:
         eligible_users = population.for_question(question_of(decision), policy.candidates)
@@ -308,9 +311,13 @@ def coverage_of(population: Population, decision: Decision) -> dict[str, float |
     return population.coverage(decision.policy.candidates, decision.policy.k)
 
 
-def lack_all(coverage: Mapping[str, float | None]) -> bool:
-    """Whether fewer than k users have any candidate."""
-    return all(share is None for share in coverage.values())
+def lack_all(coverage: Mapping[str, float | None], sets: Iterable[ApiSet]) -> bool:
+    """Whether fewer than k users have any API of some sets; any candidate, where these hold none.
+
+    Others that are still there say nothing of the sets, whose values nobody has.
+    """
+    read = {*chain(*sets)} & coverage.keys() or coverage.keys()
+    return all(coverage[api] is None for api in read)
 
 
 def report_of(
@@ -327,7 +334,7 @@ def report_of(
     policy = decision.policy
     eligible_users = population.for_question(question_of(decision), policy.candidates)
     limits = _limits(eligible_users, decision)
-    if lack_all(coverage):
+    if lack_all(coverage, decision.allow):
         # All of them may go by other names now, whose values nobody has looked at.
         verdicts, others = _without_passes(verdicts), _without_passes(others)
         limits = {apis: (lower, 1.0) for apis, (lower, _) in limits.items()}

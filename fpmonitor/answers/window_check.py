@@ -114,7 +114,7 @@ def check_window(
     eligible_users = population.for_question(question_of(decision), decision.policy.candidates)
     series = _Series(database, name, decision, known, eligible_users)
     coverage = coverage_of(population, decision)
-    lacking = lack_all(coverage)
+    lacking = lack_all(coverage, sets)
     label, place = _number(series, population, period)
     evidence = _evidence(series, population, place, are_new=are_new)
     # Users without a candidate show nothing of it: a later look at the window decides alone.

@@ -103,7 +103,8 @@ class Deployed:
         assert self.file is not None  # noqa: S101 -- as the caller found
         text = list_text(self.file)
         exporter = load_plugin(EXPORTERS, self.form)
-        in_use = read_in_use(self.form, exporter, text, decision, self.site)
+        listed = decision.with_unions_listed()
+        in_use = read_in_use(self.form, exporter, text, listed, self.site)
         notes = [*in_use.notes]
         notes += [f"{api}: exposed, and no candidate, so unknown" for api in in_use.strangers]
         for line in notes[:_SHOWN]:
@@ -113,4 +114,4 @@ class Deployed:
         with users.open() as monitor:
             check_borne_out(monitor, monitor.population_as(decision), decision, with_names=False)
             users.note_beside(monitor, decision, quiet=quiet)
-            return check_list(monitor.population_as(decision), decision, in_use)
+            return check_list(monitor.population_as(listed), listed, in_use)

@@ -212,7 +212,7 @@ def check(
         more = "1 more set is" if rest == 1 else f"{rest:,} more sets are"
         note(f"{more} allowed; --all tests all of them", quiet=quiet)
     note_coverage(report.coverage, decided.policy.k, missing=decided.missing, quiet=quiet)
-    for text in [*_circumstances(report), *_renewal(report, users.db)]:
+    for text in [*_circumstances(report), *_renewal(report, made, users.db)]:
         note(text, quiet=quiet)
     if longer is not None:
         note(longer, quiet=quiet)
@@ -285,7 +285,7 @@ def _alarm(alarm: RunAlarm) -> str:
     )
 
 
-def _renewal(report: CheckReport, database: Path) -> Iterator[str]:
+def _renewal(report: CheckReport, made: Decision, database: Path) -> Iterator[str]:
     """Describe what the decision knows, what has changed since, and how to decide again."""
     renewal = report.renewal
     if renewal is None:
@@ -299,7 +299,8 @@ def _renewal(report: CheckReport, database: Path) -> Iterator[str]:
     if renewal.wrong_by and renewal.moved:
         yield renewal.wrong_by
     if renewal.advised:
-        anew = decide_again(report.decision, database, vanished=report.vanished)
+        asked = made if made.union_with else report.decision  # whose sets hold APIs of others
+        anew = decide_again(asked, database, vanished=report.vanished)
         yield f"to decide again: {anew}"
 
 

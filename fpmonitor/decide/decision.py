@@ -367,13 +367,19 @@ class Decision(Result):
         """Return the decision with each union that was tested as one more set of its lists.
 
         What gates and checks answer by: a union is a set as all others, if of more candidates.
+        None is allowed that holds a set that is not.
         """
         if not self.union_with:
             return self
+        refused = [{*apis} for apis in (*self.block, *self.undecided)]
+        unions: dict[str, list[ApiSet]] = {name: [] for name in _LISTS}
+        for one in self.union_with:
+            if one.verdict != "unknown":
+                read = self.union(one.apis)
+                is_open = one.verdict == "allow" and any(map({*read}.issuperset, refused))
+                unions["undecided" if is_open else one.verdict].append(read)
         allow, block, undecided = (
-            tuple(dict.fromkeys([*getattr(self, name), *unions]))
-            for name in _LISTS
-            for unions in [[self.union(one.apis) for one in self.union_with if one.verdict == name]]
+            tuple(dict.fromkeys([*getattr(self, name), *unions[name]])) for name in _LISTS
         )
         more = len(self.asked) > len(self.policy.candidates)
         return replace(

@@ -2,10 +2,14 @@
 // The answer and its reason are those of `fpmonitor gate`; `decision` is any decision file.
 const within = (inner, outer) => inner.every((api) => outer.includes(api));
 
-// A union that was tested with another decision's set is a set as all others.
+// A union that was tested with another decision's set is a set as all others; none is allowed that holds one that is not.
 const unionsOf = (decision, verdict) => (decision.union_with ?? [])
-  .filter((one) => one.verdict === verdict)
-  .map((one) => [...new Set([...decision.recommended, ...one.apis])].sort());
+  .map((one) => ({ said: one.verdict, apis: [...new Set([...decision.recommended, ...one.apis])].sort() }))
+  .filter(({ said, apis }) => {
+    const isOpen = said === "allow" && [...decision.block, ...decision.undecided].some((refused) => within(refused, apis));
+    return (isOpen ? "undecided" : said) === verdict;
+  })
+  .map(({ apis }) => apis);
 
 export function gate(have, want, decision = DECISION) {
   const { candidates } = decision.policy;
@@ -20,7 +24,7 @@ export function gate(have, want, decision = DECISION) {
   const sets = (verdict) => [...decision[verdict], ...unionsOf(decision, verdict)];
   const blocked = sets("block").find((apis) => within(apis, asked));
   if (blocked) return answer("block", blocked);
-  const lacking = asked.filter((api) => api in (decision.no_evidence ?? {}));
+  const lacking = asked.filter((api) => Object.hasOwn(decision.no_evidence ?? {}, api));
   if (lacking.length) return answer("no evidence", lacking);
   const allowed = sets("allow").find((apis) => within(asked, apis));
   if (allowed) return answer("allow", allowed);

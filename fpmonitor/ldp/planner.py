@@ -393,7 +393,7 @@ def _first_within(upper: Callable[[int], float], budget: float) -> int | None:
 def needs_no_answers(values: int, *, k: int, population: int, accuracy: float) -> bool:
     """Whether the accuracy is met without any answer: `s` values cannot expose more.
 
-    On average over populations, which is about half of `s (k - 1) / n`.
+    On average over populations: half of `s (k - 1) / n` at k = 5, nine tenths at 1,000.
     """
     return values * most_exposed(k, population) <= 2 * accuracy
 

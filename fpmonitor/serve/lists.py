@@ -100,7 +100,8 @@ class CurrentLists:
         """Say of which users the lists are; `is_read` as of `state`."""
         words = f"The lists at /v1/decision are as of {self.decision.users:,} users"
         if self._behind is not None:
-            return f"{words}; others have come in since."
+            stay = "" if can_refresh(self.decision) else ", and they stay as in the file"
+            return f"{words}; others have come in since{stay}."
         return f"{words}; these are the current ones." if is_read else f"{words}."
 
     async def stop(self) -> None:

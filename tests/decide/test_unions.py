@@ -124,6 +124,75 @@ def test_a_watch_tests_the_union_as_a_check_does(
     ]
 
 
+def test_a_union_that_was_refused_does_not_make_up_for_logs_without_the_list(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody has an API of the list: that the other list's are there says nothing of it."""
+    logs, db = tmp_path / "in", ["--db", str(tmp_path / "w.duckdb")]
+    logs.mkdir()
+    draw = random.Random(3)
+    rows = [
+        {"user": f"w{day}-{i}", "time": f"2026-03-0{day}T10:00:00Z"}
+        | {name: f"{name}{draw.randrange(3)}" for name in NARROW if day == 1}
+        | dict.fromkeys(WIDE, 1000)
+        for day in (1, 2)
+        for i in range(USERS)
+    ]
+    (logs / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name, *more in (("alone",), ("refused", *beside(folder, "wide"))):
+        decided(folder, name, "vendor,colorDepth", *more)
+        path = str(folder / f"{name}.json")
+        words = ["watch", str(logs), "--once", "--settle", "0", "--by", "day", "--decision", path]
+        assert run([*words, *db]) == 3, name
+        assert run(["check", path, "--by", "day", *db]) == 3, name
+    capsys.readouterr()
+
+
+def test_whatever_a_file_says_no_gate_allows_a_union_that_holds_a_refused_set(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "contradicting.json"
+    words = ["vendor,colorDepth,language,screenWidth,hardwareConcurrency", "--must", "vendor"]
+    file = decided(folder, "contradicting", *words, *beside(folder, "wide"))
+    file["union_with"][0]["verdict"] = "allow"
+    path.write_text(json.dumps(file))
+    made = read_decision(path)
+    union = {*made.union(made.union_with[0].apis)}
+    refused = [apis for apis in (*file["block"], *file["undecided"]) if union >= {*apis}]
+    assert refused
+    verdicts = {made.gate(apis)["verdict"] for apis in refused}
+    capsys.readouterr()
+    assert run(["export", str(path), "--to", "gate-js"]) == 0
+    module = capsys.readouterr().out
+    if NODE is not None:
+        cases = [[file, [], apis] for apis in refused]
+        verdicts |= {one["verdict"] for one in answers_in_javascript(tmp_path, module, cases)}
+    assert "allow" not in verdicts
+
+
+def test_a_gate_in_use_is_checked_with_its_unions_and_who_decides_again_keeps_them(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both, db = str(folder / "both.json"), ["--db", str(folder / "d.duckdb")]
+    assert run(["export", both, "--to", "gate-js", "-o", str(tmp_path / "gate.mjs")]) == 0
+    in_use = ["--list", str(tmp_path / "gate.mjs"), "--from", "gate-js"]
+    capsys.readouterr()
+    assert run(["check", both, *in_use, *db]) == 0
+    assert "no candidate" not in capsys.readouterr().err
+    draw, later = random.Random(5), tmp_path / "later.jsonl"
+    rows = [
+        {"user": f"x{i}", **{name: f"{name}{draw.randrange(3)}" for name in NARROW[1:]}}
+        | {"language": f"language{draw.randrange(60)}", **dict.fromkeys(WIDE, 1000)}
+        for i in range(USERS)
+    ]
+    later.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    stored_later = ["--db", str(tmp_path / "later.duckdb")]
+    assert run(["ingest", str(later), *stored_later, "-q"]) == 0
+    assert run(["check", both, *stored_later, "--all"]) == 1
+    [advice] = [line for line in capsys.readouterr().err.splitlines() if "decide again:" in line]
+    assert advice.count("--union-with") == 2
+
+
 def detailed(told: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(Path(told["details"]).read_text())
     return found

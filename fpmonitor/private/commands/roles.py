@@ -166,12 +166,13 @@ def shuffle(
 def _told_refused(outcomes: Mapping[str, int], late: Sequence[str]) -> int:
     """Say what can be done about messages that were not taken; return the exit code."""
     told = []
-    if closed := outcomes.get("closed ask"):
+    closed, unknown = outcomes.get("closed ask", 0), outcomes.get("unknown ask", 0)
+    if closed:
         told.append(
             f"{closed:,} messages came too late and do not count, ask these users in a new epoch; "
             f"closed: {some_of(late, _MOST_NAMED)}"
         )
-    if unknown := outcomes.get("unknown ask"):
+    if unknown:
         told.append(
             f"{unknown:,} messages answer a request that the shuffler does not know, and were not "
             "taken: name it with --ask, and give the file again"
@@ -179,13 +180,15 @@ def _told_refused(outcomes: Mapping[str, int], late: Sequence[str]) -> int:
     # A hostile user can add messages that nobody reads; where there are no others, it is a mistake.
     taken = outcomes.get("accepted", 0) + outcomes.get("replayed", 0)
     if not told and not taken and sum(outcomes.values()) > outcomes.get("below the minimum", 0):
+        found = some_of(sorted(filter(outcomes.get, outcomes)), _MOST_NAMED)
         told.append(
-            "nothing was taken: these are no uploads that were sealed in this study, for keys that "
-            "the shuffler has"
+            f"nothing was taken ({found}): uploads of this study are sealed for keys that the "
+            "shuffler has"
         )
     for line in told:
         note(line)
-    return int(bool(told))
+    # A message of a made-up request among many others fails no file.
+    return int(bool(told) and (closed > 0 or unknown >= taken))
 
 
 def count_reports_of(
