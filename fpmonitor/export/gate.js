@@ -1,15 +1,12 @@
-// A site that has read some APIs wants more: may it? Ask gate(["A", "B"], ["C"]).
-// The answer and its reason are those of `fpmonitor gate`; `decision` is any decision file.
+// gate(["A", "B"], ["C"]) says as `fpmonitor gate` whether a site that read A and B may read C.
 const within = (inner, outer) => inner.every((api) => outer.includes(api));
 
-// A union that was tested with another decision's set is a set as all others; none is allowed that holds one that is not.
-const unionsOf = (decision, verdict) => (decision.union_with ?? [])
-  .map((one) => ({ said: one.verdict, apis: [...new Set([...decision.recommended, ...one.apis])].sort() }))
-  .filter(({ said, apis }) => {
-    const isOpen = said === "allow" && [...decision.block, ...decision.undecided].some((refused) => within(refused, apis));
-    return (isOpen ? "undecided" : said) === verdict;
-  })
-  .map(({ apis }) => apis);
+// Unions are sets as all others; none that holds a refused one is allowed.
+const unionsOf = (decision, verdict) => (decision.union_with ?? []).flatMap(({ apis, verdict: said }) => {
+  const union = [...new Set([...decision.recommended, ...apis])].sort();
+  const open = [...decision.block, ...decision.undecided].some((set) => within(set, union));
+  return (open && said === "allow" ? "undecided" : said) === verdict ? [union] : [];
+});
 
 export function gate(have, want, decision = DECISION) {
   const { candidates } = decision.policy;
@@ -17,9 +14,8 @@ export function gate(have, want, decision = DECISION) {
   const called = (api) => known.filter((name) => decision.names?.[name] === api);
   const meant = (api) => (known.includes(api) || !called(api).length ? [api] : called(api));
   const asked = [...new Set([...have, ...want].flatMap(meant))];
-  for (const api of asked.sort()) {
+  for (const api of asked.sort())
     if (!known.includes(api)) throw new RangeError(`unknown candidate ${JSON.stringify(api)}`);
-  }
   const answer = (verdict, because) => ({ verdict, because });
   const sets = (verdict) => [...decision[verdict], ...unionsOf(decision, verdict)];
   const blocked = sets("block").find((apis) => within(apis, asked));
