@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.log_forms import CAPTURED, REST, UNNAMED, USER_AGENT
-from fpmonitor.vocabulary import header_of, known_apis, meanings
+from fpmonitor.vocabulary import base_api, header_of, known_apis, meanings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -116,7 +116,7 @@ def are_requests(columns: Sequence[Column], sample: Mapping[str, Sequence[str]])
 def _kind(api: str) -> str | None:
     """Kind of an API, or of that whose part it is: sources have parts that are not listed alone."""
     known = known_apis()
-    found = known.get(api) or known.get(api.partition("#")[0])
+    found = known.get(api) or known.get(base_api(api))
     return found.kind if found else None
 
 

@@ -204,8 +204,8 @@ def _refuse_what_it_names(record: bytes, place: int) -> None:
     except (ValueError, RecursionError) as error:
         raise RefusedRequestError(
             400,
-            f"record {place} is not JSON that all programs read alike; send UTF-8 without a byte "
-            "order mark, no member twice, no NaN, no half of a character",
+            f"record {place} is not JSON that all programs read alike; leave out byte order marks, "
+            "NaN, halves of characters and members that stand twice",
         ) from error
     if isinstance(content, dict) and "components" not in content:
         check_members(content, _Observation.__struct_fields__, f"member of record {place}")

@@ -188,6 +188,18 @@ def test_a_file_of_which_nothing_is_taken_is_no_success(
     assert reason in capsys.readouterr().err
 
 
+def test_one_message_of_another_request_is_told_and_fails_no_file(
+    there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever may send could else make each file of all users a failure."""
+    others = (there / "round-2.uploads").read_bytes()
+    size = len(others) // USERS
+    (tmp_path / "hostile").write_bytes((there / "round-1.uploads").read_bytes() + others[:size])
+    folder = another_shuffler(tmp_path)
+    assert run(["private", "shuffle", *folder, str(tmp_path / "hostile")]) == 0
+    assert "1 messages answer a request that the shuffler does not know" in capsys.readouterr().err
+
+
 def test_a_role_says_which_file_it_lacks(
     there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
