@@ -35,12 +35,15 @@ from fpmonitor.answers.standing import (
 )
 from fpmonitor.decide.evidence import identity_of
 from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.estimate.kept_weights import kept, take_in
 from fpmonitor.export.exporter import printable
 from fpmonitor.monitor import ledger_of, windows_that_decide
 from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.watching import (
     corrected_users,
+    keep_designs,
+    kept_designs,
     last_checked,
     latest_notices,
     record_check,
@@ -105,12 +108,16 @@ class Look:
         checked, standing = last_checked(database, self.watched)
         if data == checked:
             return
+        designs = kept_designs(database)
+        take_in(designs)
         before = standing_of(standing)
         known = self._taken_back(before)
         for until in self._missed(known):
             known = self._look(before, now, data="", until=until, known=known)
             before = known
         self._look(before, now, data=data, known=known)
+        if (found := kept()) != designs:
+            keep_designs(database, found)
 
     def _taken_back(self, before: Standing | None) -> Standing | None:
         """Look again at windows that were at fault, or above the budget, and are corrected now."""
