@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.version import __version__
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -47,18 +45,18 @@ def weights_of(
     return weights
 
 
-def kept() -> str:
-    """Return what is known as text, the same for the same weights."""
+def kept(version: str) -> str:
+    """Return what is known as text, the same for the same weights; only one version takes it in."""
     newest = dict(sorted([*_KNOWN.items()][-_MOST:]))
-    return json.dumps({"digest": _sum(json.dumps(newest)), "weights": newest})
+    return json.dumps({"digest": _sum(json.dumps(newest), version), "weights": newest})
 
 
-def take_in(text: str) -> None:
-    """Know what a text of `kept` holds; one that is damaged, or of another form, tells nothing."""
+def take_in(text: str, version: str) -> None:
+    """Know what a text of `kept` holds; one that is damaged, or of another version, is nothing."""
     try:
         held = json.loads(text)
         weights = {str(key): tuple(map(float, found)) for key, found in held["weights"].items()}
-        is_whole = held["digest"] == _sum(json.dumps(weights))
+        is_whole = held["digest"] == _sum(json.dumps(weights), version)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return
     if is_whole:
@@ -72,7 +70,7 @@ def _is_falling(weights: NDArray[np.float64]) -> bool:
 
 def _digest(laws: PoissonLaws, *asked: object) -> str:
     """Digest of all that a search follows from, also of what computes it."""
-    parts = (__version__, _FORM, np.__version__, laws.mean, laws.function, laws.value_share, asked)
+    parts = (_FORM, np.__version__, laws.mean, laws.function, laws.value_share, asked)
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=16)
     exposures = (laws.exposure[-1], laws.exposure[1])
     for array in (laws.means, *exposures, laws.atoms, laws.weight_of_atom, laws.rates, laws.starts):
@@ -81,5 +79,5 @@ def _digest(laws: PoissonLaws, *asked: object) -> str:
     return digest.hexdigest()
 
 
-def _sum(content: str) -> str:
-    return hashlib.sha256(f"{_FORM} {__version__} {content}".encode()).hexdigest()
+def _sum(content: str, version: str) -> str:
+    return hashlib.sha256(f"{_FORM} {version} {content}".encode()).hexdigest()
