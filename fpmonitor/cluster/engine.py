@@ -251,7 +251,9 @@ class Warehouse(Engine):
                 yield pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
                 for part in found.partitions(_ROWS_OF_DRIVER):
                     rows = [tuple(row) for row in part]
-                    yield pl.DataFrame(rows, names, orient="row", infer_schema_length=None)
+                    frame = pl.DataFrame(rows, names, orient="row", infer_schema_length=None)
+                    # UUIDs, addresses, and whatever else Polars has no type for.
+                    yield frame.with_columns(pl.col(pl.Object).map_elements(str, pl.String))
         except exc.OperationalError as error:
             reason = excerpt(masked_quotes(reason_of(error.orig or error)))
             raise EngineLostError(
@@ -275,5 +277,5 @@ def _refused(address: str, error: BaseException) -> StoreError:
     reason = excerpt(masked_quotes(reason_of(Exception(str(error)))))
     return StoreError(
         f"{address} refused the statement ({reason})",
-        hint="does the table have these columns, letter for letter?",
+        hint="does the table have these columns, letter for letter? give JSON as text, by a query",
     )
