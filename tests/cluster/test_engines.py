@@ -19,14 +19,13 @@ import polars as pl
 import pytest
 
 from fpmonitor.cli import run as command
+from fpmonitor.cluster.asking import UserPart
 from fpmonitor.cluster.engine import DuckEngine, open_engine
 from fpmonitor.cluster.fetching import fetch_visits
-from fpmonitor.cluster.parts import UserPart
 from fpmonitor.errors import EngineLostError, InputError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
-from fpmonitor.sketch.making import sketch_table
-from fpmonitor.sketch.plan import SketchPlan
+from fpmonitor.sketch.making import SketchPlan, sketch_table
 from fpmonitor.sketch.words import SketchKey
 from tests.cluster import warehouses
 from tests.patience import wait
