@@ -14,6 +14,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
+import msgspec
+
 from fpmonitor.cluster.portable import sqlglot, transpile
 from fpmonitor.errors import InputError, excerpt, reason_of
 from fpmonitor.sql import quote_name, quote_path, quote_text, statement
@@ -31,6 +33,8 @@ DIALECTS: tuple[str, ...] = get_args(Dialect)
 _GROUPING_SETS = frozenset(("bigquery", "clickhouse", "duckdb", "snowflake", "trino"))
 _MOST_GROUPED = 60  # columns: each has a bit of a number
 _QUERY = re.compile(r"\s*\(?\s*(SELECT|WITH|FROM)\s", re.IGNORECASE)
+MAX_PARTS = 1 << 16  # of the users
+_PART = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?/([0-9]{1,5})")
 AT_ONCE = 8  # candidates, of which all sets are asked in one statement
 _NOBODY = "CASE WHEN CAST({0} AS VARCHAR) = '' THEN NULL ELSE {0} END"
 _NO_NUMBER = "CASE WHEN CAST({0} AS VARCHAR) IN ('NaN', 'nan') THEN NULL ELSE {0} END"
@@ -79,6 +83,47 @@ class Asked:
             raise InputError("--time: whose?", hint="name the column of the user: --user COLUMN")
 
 
+class UserPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Users by the hash of their name: those in places `first` to `last` of `of`, from 1.
+
+    Raises:
+        InputError: There is no such place.
+    """
+
+    first: int
+    last: int
+    of: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.first <= self.last <= self.of <= MAX_PARTS:
+            raise InputError(
+                f"part {self.first}-{self.last}/{self.of}: no such part",
+                hint=f"a part is 3/16 or 2-16/16, of at most {MAX_PARTS:,}",
+            )
+
+    @classmethod
+    def from_text(cls, text: str) -> UserPart:
+        """Read a part, as 3/16 or 2-16/16; errors as of the type."""
+        found = _PART.fullmatch(text)
+        if found is None:
+            raise InputError(f"{text!r} is not a part of the users", hint="such as 3/16 or 2-16/16")
+        first, last, of = found.groups()
+        return cls(int(first), int(last or first), int(of))
+
+    def __str__(self) -> str:
+        places = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+        return f"{places}/{self.of}"
+
+    def is_apart_from(self, other: UserPart) -> bool:
+        """Whether no user can be in both."""
+        return self.of == other.of and (self.last < other.first or other.last < self.first)
+
+    def holds(self, person: str) -> str:
+        """Return the condition that a user is in it, in SQL for `portable.transpile`."""
+        place = f"hash_number(CAST({person} AS VARCHAR)) % {self.of}"
+        return f"{place} >= {self.first - 1} AND {place} < {self.last}"
+
+
 def all_sets(apis: Sequence[str]) -> list[tuple[str, ...]]:
     """Return all sets of some APIs but the empty one, the smallest first."""
     return [each for size in range(1, len(apis) + 1) for each in combinations(apis, size)]
@@ -117,10 +162,8 @@ def statement_of(question: Asked, sets: Iterable[Sequence[str]]) -> str:
 def fingerprints(question: Asked, *, condition: str = "", grouped: bool) -> str:
     """Write the query of the values of users, `c0` and so on in the order of the APIs.
 
-    It has a row for each user; or if `grouped` one for each fingerprint, with its `users`.
-
-    Args:
-        condition: Which users, in terms of `person`, the text that names one.
+    It has a row for each user; or if `grouped` one for each fingerprint, with its `users`. The
+    condition says which users, in terms of `person`, the text that names one.
     """
     columns = [f"c{i}" for i in range(len(question.apis))]
     names = ", ".join(columns)
@@ -163,19 +206,13 @@ def _written(text: str, table: str, dialect: str, *, pretty: bool = False) -> st
 
     DuckDB here takes statements as they are, without sqlglot.
     """
-    here = _placeholder(text)
+    here = "asked_table"
+    while here in text:  # a name that stands nowhere else in it
+        here += "_"
     text = text.replace("{here}", here)
     if pretty or dialect != "duckdb":
         text = transpile(text, dialect, pretty=pretty)
     return text.replace(here, _table(table, dialect, checked=pretty or dialect != "duckdb"))
-
-
-def _placeholder(text: str) -> str:
-    """Return a name that stands nowhere in a statement."""
-    name = "asked_table"
-    while name in text:
-        name += "_"
-    return name
 
 
 def _table(table: str, dialect: str, *, checked: bool) -> str:
@@ -229,13 +266,9 @@ def _visits(question: Asked, columns: Sequence[str], *, as_they_are: bool = Fals
         return f"v.{quote_name(column)}"
 
     form = "{0}" if as_they_are else _NO_NUMBER
-    shown = [
-        f"{form.format(called(api))} AS {column}"
-        for api, column in zip(question.apis, columns, strict=False)
-    ]
-    shown.insert(
-        0, f"{'1' if question.user is None else _NOBODY.format(called(question.user))} AS person"
-    )
+    shown = [f"{'1' if question.user is None else _NOBODY.format(called(question.user))} AS person"]
+    for api, column in zip(question.apis, columns, strict=False):
+        shown.append(f"{form.format(called(api))} AS {column}")
     if question.time is not None:
         shown.append(f"{called(question.time)} AS moment")
     return statement("asked/rows", columns=", ".join(shown), table="{here}")
@@ -255,20 +288,13 @@ def _persons(question: Asked, columns: Sequence[str], condition: str = "") -> st
 
 def _one_by_one(sets: Sequence[Sequence[str]]) -> tuple[Sequence[int], str]:
     """Return the numbers of sets, and the statement that counts them one after the other."""
-    texts = [
-        statement(
-            "asked/groups",
-            place=str(place),
-            lacking=f"max(CASE WHEN {_any_absent(columns)} THEN 1 ELSE 0 END)",
-            columns=", ".join(columns),
-        )
-        for place, columns in enumerate(sets)
-    ]
+    texts = []
+    for place, columns in enumerate(sets):
+        absent = " OR ".join(f"{column} IS NULL" for column in columns)
+        lacking = f"max(CASE WHEN {absent} THEN 1 ELSE 0 END)"
+        more = {"lacking": lacking, "columns": ", ".join(columns)}
+        texts.append(statement("asked/groups", place=str(place), **more))
     return range(len(sets)), " UNION ALL ".join(texts)
-
-
-def _any_absent(columns: Iterable[str]) -> str:
-    return " OR ".join(f"{column} IS NULL" for column in columns)
 
 
 def _by_grouping_sets(

@@ -26,11 +26,13 @@ from fpmonitor.duckdb_connection import (
 from fpmonitor.errors import EngineLostError, InputError, StoreError, excerpt, reason_of
 from fpmonitor.masking import masked_quotes
 from fpmonitor.sql import statement
+from fpmonitor.store.staging import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 _T = TypeVar("_T")
+_TEXT = "VARCHAR"
 _LOOK_UP_SECONDS = 0.1
 _ROWS_AT_ONCE = 1 << 15
 # Objects of Python, which take ten times the memory: 2,000,000 visits of Postgres took 709 MB by as
@@ -113,11 +115,8 @@ def check_address(address: str) -> None:
     """
     scheme, separator, _ = address.partition("://")
     if not separator or scheme.partition("+")[0] not in {*_DIALECT_OF, *ENGINES}:
-        raise InputError(
-            "--engine: "
-            f"{excerpt(without_parameters(address.rpartition('@')[2]))!r} is not an engine",
-            hint=_HINT,
-        )
+        shown = excerpt(without_parameters(address.rpartition("@")[2]))
+        raise InputError(f"--engine: {shown!r} is not an engine", hint=_HINT)
 
 
 def open_engine(address: str | None = None) -> Engine:
@@ -149,13 +148,13 @@ class DuckEngine(Engine):
             self._connection = connect(path or ":memory:", **settings)
             for text in ("SET TimeZone = 'UTC'", *macros()):
                 self._connection.execute(text)
+            self._connection.create_function("canonical_json", canonical_json, [_TEXT], _TEXT)
         except DuckDBError as error:
             raise InputError(
                 f"{excerpt(self.address)}: no database of DuckDB that can be read "
                 f"({excerpt(masked_quotes(reason_of(error)))})"
             ) from error
         self._thread = ThreadPoolExecutor(1)
-        self._functions: set[str] = set()
 
     def close(self) -> None:
         """End what is under way."""
@@ -206,12 +205,6 @@ class DuckEngine(Engine):
         """Let `name` stand for rows that are not its own, until others take its place."""
         self._connection.register(name, ArrowStream(frame))
 
-    def add_function(self, name: str, function: Callable[[str], str]) -> None:
-        """Let statements call a function of one text."""
-        if name not in self._functions:
-            self._connection.create_function(name, function, ["VARCHAR"], "VARCHAR")
-            self._functions.add(name)
-
 
 class Warehouse(Engine):
     """What SQLAlchemy and the driver of a maker connect to, for each query anew.
@@ -250,17 +243,17 @@ class Warehouse(Engine):
         try:
             with self._engine.connect() as connection:
                 # Without parameters a percent sign is one.
-                options = {"stream_results": True, "max_row_buffer": _ROWS_OF_DRIVER}
-                options |= {"no_parameters": True}
+                options = {"max_row_buffer": _ROWS_OF_DRIVER, "no_parameters": True}
                 # Without the semicolon, which drivers of some warehouses refuse.
-                found = connection.execution_options(**options).exec_driver_sql(
-                    text.rstrip().removesuffix(";")
-                )
+                asked = connection.execution_options(stream_results=True, **options)
+                found = asked.exec_driver_sql(text.rstrip().removesuffix(";"))
                 names = [*found.keys()]
                 yield pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
                 for part in found.partitions(_ROWS_OF_DRIVER):
                     rows = [tuple(row) for row in part]
-                    yield pl.DataFrame(rows, names, orient="row", infer_schema_length=None)
+                    frame = pl.DataFrame(rows, names, orient="row", infer_schema_length=None)
+                    # UUIDs, addresses, and whatever else Polars has no type for.
+                    yield frame.with_columns(pl.col(pl.Object).map_elements(str, pl.String))
         except exc.OperationalError as error:
             reason = excerpt(masked_quotes(reason_of(error.orig or error)))
             raise EngineLostError(
@@ -284,5 +277,5 @@ def _refused(address: str, error: BaseException) -> StoreError:
     reason = excerpt(masked_quotes(reason_of(Exception(str(error)))))
     return StoreError(
         f"{address} refused the statement ({reason})",
-        hint="does the table have these columns, letter for letter?",
+        hint="does the table have these columns, letter for letter? give JSON as text, by a query",
     )

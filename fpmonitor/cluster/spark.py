@@ -32,10 +32,7 @@ _GIVEN_UP = r".*RETRIES_EXCEEDED"
 
 
 class SparkEngine(Engine):
-    """A session on a server of Spark Connect.
-
-    Args:
-        url: `sc://host:port`; further parameters as Spark Connect writes them.
+    """A session on a server at `sc://host:port`; further parameters as Spark Connect writes them.
 
     Raises:
         InputError: The extra `spark` is not installed, or the address is not one.
