@@ -248,8 +248,33 @@ def test_a_table_of_a_stranger_is_that_of_its_texts(
     monkeypatch.setenv("FPMONITOR_ENGINE", postgres.address)
     capsys.readouterr()
     assert run("decide", "--spectra", tmp_path / "asks", "--budget", "5%") == 2
-    assert "as text, by a query" in capsys.readouterr().err
+    assert "JSON and lists as text" in capsys.readouterr().err
     postgres.run('DROP SCHEMA "Web Logs" CASCADE')
+
+
+@pytest.mark.warehouse
+def test_a_value_has_one_text_whatever_rows_come_with_it(
+    postgres: warehouses.Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decimals of several scales, NaN among them, and numbers in JSON, in parts of two rows."""
+    pytest.importorskip("psycopg")
+    postgres.run(
+        """CREATE TABLE visits AS SELECT 'u' || i AS visitor, lists AS "Navigator.plugins",
+            CASE i % 4 WHEN 0 THEN 'NaN' WHEN 1 THEN 1.25 ELSE 1.5 END::numeric AS "Screen.width"
+            FROM generate_series(1, 40) AS r (i)
+            CROSS JOIN LATERAL (SELECT (CASE i % 8 WHEN 7 THEN '[0.5]' ELSE '[1]' END)::jsonb) AS
+            l (lists)"""
+    )
+    monkeypatch.setattr("fpmonitor.cluster.engine._ROWS_OF_DRIVER", 2)
+    monkeypatch.setattr("fpmonitor.cluster.fetching._ROWS_A_LOG", 2)
+    by_user = ColumnMap(columns={"user": "visitor"})
+    path = tmp_path / "fetched.duckdb"
+    with open_engine(postgres.address) as engine, Monitor(path, create=True) as monitor:
+        fetch_visits(monitor.database, engine, "visits", by_user)
+        snapshot = monitor.population().snapshot
+        values = {api: {t for _, t in snapshot.values(api).values()} for api in snapshot.apis}
+    assert values["Screen.width"] - {None, ""} == {"1.25", "1.5"}
+    assert values["Navigator.plugins"] - {None, ""} == {"[1]", "[0.5]"}
 
 
 @pytest.fixture
