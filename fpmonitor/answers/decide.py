@@ -32,7 +32,6 @@ from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.policy import Policy, check_share, disclosed_from, universe_of
 from fpmonitor.population.beside import USERS, unit_source, units_beside
-from fpmonitor.population.disclosed import disclosed_to
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.level_source import level_source
 from fpmonitor.population.levels import check_components, finest
@@ -755,8 +754,7 @@ def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Ver
     """
     candidates = decision.policy.candidates
     eligible_users = population.for_question(question_of(decision), candidates)
-    source = eligible_users.source(candidates)
+    source = eligible_users.told_source(candidates, decision.policy.k)
     # a stratum that has no user now counts as exposed now
     policy = replace(decision.policy, sample=eligible_users.model(decision.policy.sample))
-    decision = replace(decision, policy=policy)
-    return recheck(decision, disclosed_to(population.audience, source, decision.policy.k))
+    return recheck(replace(decision, policy=policy), source)

@@ -98,14 +98,13 @@ def gather_findings(
     # Visits are for the owner; figures for all are of last values.
     question = replace(question_of(decision), visits="last", after=())
     eligible_users = population.for_question(question, candidates)
-    rest = [api for api in candidates if api not in recommended]
     progress("measuring each API alone")
     alone = preview_sets(population, decision, [[api] for api in candidates])
     largest = max(alone, key=lambda report: (report.empirical, report.apis))
     progress("measuring the recommended set")
     exposed = _with_trust(eligible_users, question, recommended)
     progress("measuring what one more API would cost")
-    one_more = [[*recommended, api] for api in rest] if recommended else []
+    one_more = [[*recommended, api] for api in candidates if recommended and api not in recommended]
     costs = preview_sets(population, decision, one_more) if one_more else []
     progress("drawing exposure curves")
     curves = _curves(population, eligible_users, question, [recommended, largest.apis])

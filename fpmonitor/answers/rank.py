@@ -119,13 +119,7 @@ def rank_sets(
             observed, fewer than k users.
         InputError: No set, or an empty one.
     """
-    wanted = sorted_sets(population.named(apis) for apis in sets)
-    if not wanted:
-        chosen = population.askable_apis(question) if candidates is None else candidates
-        wanted = sets_up_to(size, sorted(population.named(chosen)))
-    distinct = sorted(set(wanted))
-    if not distinct:
-        raise InputError("sets: name at least one set, of at least one API each")
+    distinct = _distinct(population, question, sets, size, candidates)
     together = sorted({api for apis in distinct for api in apis})
     eligible_users = population.for_question(question, together)
     check_users(eligible_users.users, question.k)
@@ -161,6 +155,22 @@ def rank_sets(
         drawn=eligible_users.drawn,
         unit=eligible_users.unit,
     )
+
+
+def _distinct(
+    population: Population,
+    question: Question,
+    sets: Iterable[Sequence[str]],
+    size: int,
+    candidates: Sequence[str] | None,
+) -> list[tuple[str, ...]]:
+    wanted = sorted_sets(population.named(apis) for apis in sets)
+    if not wanted:
+        chosen = population.askable_apis(question) if candidates is None else candidates
+        wanted = sets_up_to(size, sorted(population.named(chosen)))
+    if not wanted:
+        raise InputError("sets: name at least one set, of at least one API each")
+    return sorted(set(wanted))
 
 
 def _unbiased(spectrum: CountSpectrum, k: int, population: int) -> float:

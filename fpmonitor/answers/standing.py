@@ -144,6 +144,7 @@ class Standing:
             them.
         day: End of the last day that was looked at for faults, where windows are longer.
         stored: Doubtful windows -> what was stored when they were looked at last.
+        source_users, faulty_sources: As of the last `CheckReport`, and of days in its window.
     """
 
     outcome: Outcome
@@ -158,6 +159,8 @@ class Standing:
     faulty: tuple[str, ...] = ()
     day: str | None = None
     stored: Mapping[str, StoredUntil] = field(default_factory=dict)
+    source_users: Mapping[str, int] = field(default_factory=dict)
+    faulty_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def at_fault(self, since: datetime | None) -> Standing:
         """Return the same with a window whose logs are at fault."""
@@ -236,6 +239,8 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
         faulty=() if before is None else before.faulty,
         day=None if before is None else before.day,
         stored={} if before is None else before.stored,
+        source_users=report.source_users,
+        faulty_sources=report.faulty_sources,
     )
     return after.at_fault(report.since) if report.faults else after
 

@@ -19,6 +19,7 @@ from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.policy import DRAWS, disclosed_from
 from fpmonitor.population.visits import PathSource, VisitSource, visits_of_set, with_values
 from fpmonitor.results import Members
+from fpmonitor.spectrum import DisclosedSpectra
 from fpmonitor.store.visits import NO_TIME, VisitRows
 
 if TYPE_CHECKING:
@@ -186,7 +187,8 @@ def report_visits(
     visits, users = groups.visits, len(groups.visits.starts)
     limits = sample.certificate(apis, users=users)
     found = groups.exposed(sample.question.k)
-    visit = limits.of_mean(groups.drawn, DRAWS, len(apis))
+    drawn = [DisclosedSpectra.all_of(groups.drawn)]
+    visit = limits.of_mean(drawn, DRAWS, len(apis))
     path = limits.of(groups.path, len(apis))
     linked = sample.certificate(apis, users=users, linked=True)
     return VisitReport(
@@ -196,7 +198,7 @@ def report_visits(
         visit=Exposed(empirical=found.visit, lower=visit[0], upper=visit[1]),
         path=Exposed(empirical=found.path, lower=path[0], upper=path[1]),
         changing=_changing(visits, apis),
-        linked=linked.of_mean(groups.drawn, DRAWS, len(apis)),
+        linked=linked.of_mean(drawn, DRAWS, len(apis)),
     )
 
 

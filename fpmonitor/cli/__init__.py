@@ -109,7 +109,8 @@ def run(arguments: Sequence[str]) -> int:
         _tell(f"error: {printable(said)}")
         return error.exit_code
     except typer.TyperException as error:
-        message = error.format_message()
+        # pydantic, by which typer reads choices, begins its messages with the kind of its error.
+        message = error.format_message().replace(": Value error, ", ": ", 1)
         if not message:  # a group without a command has printed its help
             return 0
         _tell(f"error: {printable(message)}")

@@ -27,11 +27,7 @@ _HINT = "make one with `fpmonitor scale sql ... --to FOLDER`"
 
 
 class Rounds:
-    """A folder of questions and answers.
-
-    Args:
-        folder: That `begin` made.
-        engine: Address of what runs the statements; null where a person does.
+    """A folder that `begin` made, and the engine that runs its statements; null: a person does.
 
     Raises:
         InputError: It is none, or a file in it is not what it should be.
@@ -65,7 +61,10 @@ class Rounds:
         text = statement_of(self.asked, sets)
         write_folder(self.folder, {f"{number}.sql": text})
         if self._engine is None:
-            raise self._to_do(number)
+            raise UndecidableError(
+                f"not answered yet: run {self.folder / f'{number}.sql'} in {self.asked.dialect}",
+                hint=f"save the answer as {self.folder / f'{number}.csv'}, and repeat this command",
+            )
         # For each statement anew, so that nothing is held open meanwhile.
         with open_engine(self._engine) as engine:
             if engine.dialect != self.asked.dialect:
@@ -76,12 +75,6 @@ class Rounds:
             answer = engine.frame(text).write_csv()
         self.answers.add(answer.encode(), f"the answer of {self.folder / f'{number}.sql'}")
         write_folder(self.folder, {f"{number}.csv": answer})
-
-    def _to_do(self, number: int) -> UndecidableError:
-        return UndecidableError(
-            f"not answered yet: run {self.folder / f'{number}.sql'} in {self.asked.dialect}",
-            hint=f"save the answer as {self.folder / f'{number}.csv'}, and repeat this command",
-        )
 
 
 def first_sets(apis: Sequence[str]) -> list[tuple[str, ...]]:

@@ -123,16 +123,11 @@ def best_set(
             apis=apis,
             reached=reached if scale == 1 else None,
         )
-
-    def named(sets: Iterable[int]) -> list[ApiSet]:
-        whole = (search.closures.closure(base | members) for members in sets)
-        return [tuple(apis[column] for column in positions(members)) for members in whole]
-
     return BestSet(
-        sets=named(search.found),
+        sets=search.named(search.found, apis),
         bound=float(Fraction(search.bound, scale)),
         proven=search.proven,
-        refused=named(search.refused),
+        refused=search.named(search.refused, apis),
         evaluated=search.evaluated,
         reached=search.reached(apis) if scale == 1 else None,
     )
@@ -254,6 +249,11 @@ class _Search:
             gap = before - self.weight(self.found[0])
             self._aim_at(before - max(lightest, gap // _STEPS), weighing)
             self._settle(until)
+
+    def named(self, sets: Iterable[int], apis: Sequence[str]) -> list[ApiSet]:
+        """Name the APIs of sets, with the base and all that their columns bring along."""
+        whole = (self.closures.closure(self._base | members) for members in sets)
+        return [tuple(apis[column] for column in positions(members)) for members in whole]
 
     def reached(self, apis: Sequence[str]) -> Reached | None:
         """Return from where to go on; null where nothing is settled."""

@@ -189,9 +189,8 @@ def decision_criteria(
     """
     check_sample(users)
     check_threshold(2 if k is None else k, population)
-    within, above = budget if isinstance(budget, tuple) else (budget, budget)
+    (within, above), deltas = _both(budget), _both(delta)
     check_share("budget", above)
-    deltas = delta if isinstance(delta, tuple) else (delta, delta)
     largest = _largest(deltas, universe)
     names = largest, drawing.first
     serving, size, fakes = drawing.serving(users)
@@ -218,6 +217,11 @@ def decision_criteria(
     if beyond >= _MOST:
         terms = terms[0], np.full(terms[1].size, math.inf)
     return _criteria(tests, terms, bases, deltas, names)
+
+
+def _both(value: float | tuple[float, float]) -> tuple[float, float]:
+    """Return what allowing and blocking have, each by itself or alike."""
+    return value if isinstance(value, tuple) else (value, value)
 
 
 def _largest(deltas: tuple[float, ...], universe: int | Sequence[int]) -> int:

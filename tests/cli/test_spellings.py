@@ -83,6 +83,14 @@ def test_two_formats_are_refused(db: str, capsys: pytest.CaptureFixture[str]) ->
     printed(capsys, "export", "d.json", "csv", "--to", "json", code=2)
 
 
+def test_a_word_that_is_no_choice_is_refused_in_plain_words(
+    db: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["exposure", "A", "--db", db, "--missing", "lost"]) == 2
+    said = capsys.readouterr().err
+    assert "'--missing': 'lost' is not one of 'value', 'drop', 'exposed'" in said
+
+
 def test_a_word_behind_two_dashes_is_no_option(tmp_path: Path) -> None:
     assert run(["ingest", "--db", str(tmp_path / "x.duckdb"), "--", "--json"]) == 2
 

@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.cluster.asking import transpile
 from fpmonitor.cluster.engine import open_engine
-from fpmonitor.cluster.portable import transpile
 from fpmonitor.cluster.spark import SparkEngine
 from fpmonitor.errors import EngineLostError, InputError, StoreError
 from tests.stored import looked_at_by_an_earlier_version

@@ -76,21 +76,6 @@ def test_what_changes_between_visits_is_allowed_for_one_visit_and_not_for_all(
         assert "Nothing is promised of more days" in found[unit]["guarantee"]
 
 
-def test_a_watch_says_that_it_tests_no_visits(
-    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It is for others; last values, which count by default, it tests."""
-    output, logs = tmp_path / "d.json", tmp_path / "logs"
-    logs.mkdir()
-    watch = ["watch", str(logs), "--decision", str(output), "--db", database, "--once"]
-    assert "visits" not in made(database, output, "network,depth")["policy"]
-    assert run(watch) in {0, 3}
-    made(database, output, "network,depth", "--unit", "both")
-    capsys.readouterr()
-    assert run(watch) == 2
-    assert "are told nothing of visits" in capsys.readouterr().err
-
-
 def test_windows_are_checked_by_visits(
     database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,15 +11,13 @@ import polars as pl
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.cluster.parts import UserPart
+from fpmonitor.cluster.asking import UserPart
 from fpmonitor.errors import InputError, StoreError, UnknownNameError
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.views import View
 from fpmonitor.sketch import making
-from fpmonitor.sketch.kept import Tally
-from fpmonitor.sketch.making import sketch_population
-from fpmonitor.sketch.plan import SketchPlan, share_level
-from fpmonitor.sketch.words import SketchKey, is_kept
+from fpmonitor.sketch.making import SketchPlan, share_level, sketch_population
+from fpmonitor.sketch.words import SketchKey, Tally, is_kept
 from fpmonitor.store.transforms import Transform
 from tests.stored import stored
 
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fpmonitor.sketch.file import Sketch
-    from fpmonitor.sketch.kept import KeptValues
+    from fpmonitor.sketch.words import KeptValues
 
 TOLD = {
     '{"b": 1, "a": [2]}': '{"a":[2],"b":1}',

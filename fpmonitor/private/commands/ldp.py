@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,7 +32,7 @@ from fpmonitor.private.tokens import is_token
 from fpmonitor.store.snapshot import take_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from fpmonitor.ldp.mechanisms import StochasticMatrix
 
@@ -114,39 +115,33 @@ def ask(
     budget of the study. Matrices that name their columns need no database.
     """
     terms = Study.read(study)
-    matrices = _matrices(matrix or [], terms)
     if accuracy is not None and budget is not None:
         raise InputError("ldp ask: give --accuracy, or --budget")
+    matrices = _matrices(matrix or [], terms)
     if accuracy is None and budget is None and not matrices:
         budget = terms.budget
     is_planned = accuracy is not None or budget is not None
-    is_named = all(one.values is not None for one in matrices.values())
-    tokens_by_api, observed = _held(db, terms) if is_planned or not is_named else ({}, 0)
+    needs_users = is_planned or any(one.values is None for one in matrices.values())
+    tokens_by_api, observed = _held(db, terms) if needs_users else ({}, 0)
     answering = observed if users is None else users
     plans: dict[str, tuple[ApiPlan, Randomisation | None]] = {
         api: _matrix_plan(api, one, tokens_by_api.get(api), terms, answering)
         for api, one in matrices.items()
     }
+    left = sorted(set(terms.apis) - set(plans)) if is_planned else []
+    planned = partial(
+        plan_randomisation,
+        study=terms,
+        users=answering,
+        accuracy=accuracy,
+        budget=budget,
+        joined=pairs,
+    )
     with progress_line(quiet) as progress:
-        for api in sorted(set(terms.apis) - set(plans)) if is_planned else ():
-            progress(api)
-            try:
-                plans[api] = plan_randomisation(
-                    api,
-                    tokens_by_api[api],
-                    study=terms,
-                    users=answering,
-                    accuracy=accuracy,
-                    budget=budget,
-                    joined=pairs,
-                )
-            except UndecidableError as error:  # the others are requested all the same
-                note(str(error))
+        plans |= _plans(planned, {api: tokens_by_api[api] for api in left}, progress)
     chosen = {api: plan for api, (_, plan) in plans.items() if plan is not None}
-    size = 2 if pairs else 1
-    question = randomised_ask(terms, chosen, epoch=epoch, size=size) if chosen else None
-    rows = [asdict(plans[api][0]) for api in sorted(plans)]
-    show(tables.plans(rows), output_format, None)
+    question = randomised_ask(terms, chosen, epoch=epoch, size=1 + pairs) if chosen else None
+    show(tables.plans([asdict(plans[api][0]) for api in sorted(plans)]), output_format, None)
     if question is None:
         raise UndecidableError(
             "no mechanism is accurate enough for any API",
@@ -155,10 +150,9 @@ def ask(
     note(_spent(terms, chosen, question.sets, answering), quiet=quiet)
     within = accuracy if budget is None else budget / 2
     if within is not None and (trivial := _trivial(terms, chosen, within)):
-        named = ", ".join(trivial)
         note(
             "so few values expose next to nobody, whatever epsilon is: answers show only how many "
-            f"users have values that are not listed: {named}",
+            f"users have values that are not listed: {', '.join(trivial)}",
             quiet=quiet,
         )
     if output is not None:
@@ -202,6 +196,22 @@ def _spent(
     if hidden and len(sets) > 1 and max(map(len, sets)) > 1:
         hidden += f"; its {len(sets)} answers share reports, and are bounded by the sum alone"
     return f"{named}{sum(levels):.3g} in all{hidden}"
+
+
+def _plans(
+    planned: Callable[[str, dict[str, int]], tuple[ApiPlan, Randomisation | None]],
+    tokens_by_api: Mapping[str, dict[str, int]],
+    progress: Callable[[str], None],
+) -> dict[str, tuple[ApiPlan, Randomisation | None]]:
+    """Plan each API; those of which too little is known are told, and the others requested."""
+    plans = {}
+    for api, tokens in tokens_by_api.items():
+        progress(api)
+        try:
+            plans[api] = planned(api, tokens)
+        except UndecidableError as error:
+            note(str(error))
+    return plans
 
 
 def _matrices(options: Sequence[str], study: Study) -> dict[str, _Matrix]:

@@ -124,12 +124,7 @@ def init(
     if role is not None:
         if not {"--role", "--port"}.issuperset(named):
             raise InputError("init: a role has no terms", hint="leave --role away for a study")
-        made_role = make_role(folder, role, port=port)
-        note(f"publish {folder}/keys.pub, give {folder}/password to those who may publish or send")
-        note(
-            f"put there study.json, and the passwords of others as ROLE.password; role.json says "
-            f"where the others are, and that it listens at {made_role.address(role)}"
-        )
+        _tell_role(folder, make_role(folder, role, port=port).address(role))
         return
     if curator_key is not None:
         if "--port" in named:
@@ -148,4 +143,12 @@ def init(
     note(
         "a pilot: who runs shuffler and curator can put the values of a user together; for real "
         "users each party makes its own role with --role"
+    )
+
+
+def _tell_role(folder: Path, address: str) -> None:
+    note(f"publish {folder}/keys.pub, give {folder}/password to those who may publish or send")
+    note(
+        f"put there study.json, and the passwords of others as ROLE.password; role.json says "
+        f"where the others are, and that it listens at {address}"
     )

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
     from fpmonitor.private.counts import ApiSet, Counts, Tuples
     from fpmonitor.private.folder import RoleFolder
+    from fpmonitor.private.hierarchy import Hierarchy
     from fpmonitor.private.redaction import RedactionPlan
     from fpmonitor.private.selection import Selection
     from fpmonitor.private.study import RedactionRule, SetPromise, Sign
@@ -379,47 +380,28 @@ def select(
 ) -> None:
     """Choose the set with the greatest utility whose limit is within the budget."""
     named = named_options(context)
-    unused = [one for one in ("--suspicion", "--sample") if one in named]
-    if unused and redacting.redact is None:
-        raise InputError(
-            f"select: {', '.join(unused)}: of which set?", hint="name it with --redact"
-        )
     if decision is not None and decision.exists():
         read_any_decision(decision)  # what is no decision, such as a study, is not lost
     sign = curator.signer() if output is not None and reader == "analyst" else None
     if reader == "curator" and output is not None and curator.opens_epoch:
         _write_ask(curator.role.study, curator.first_of_epoch(named), output)
         return
+    _check_redacting(redacting, named, decision, reader)
     held, utilities = curator.held(), _utilities(weights)
     if sign is not None:
         held.check_releases()
     if redacting.redact is not None:
-        if decision is not None or reader == "curator":
-            raise InputError(
-                "select: --redact is for one set, which the analyst sees",
-                hint="leave --decision and --next curator away",
-            )
         apis = _sorted_apis(redacting.redact, held.study.apis)
         plan = redacting.plan(held, apis, setting, utilities)
         _show_plan(plan, held.study, output_format)
         if output is not None and sign is not None:
-            ask = held.analyst_ask(plan.promise, apis, sign, plan.rules)
-            _write_ask(held.study, ask, output)
+            _write_ask(held.study, held.analyst_ask(plan.promise, apis, sign, plan.rules), output)
         return
     both = known_of(held.study, held.counts, held.randomised)
     found = select_known(both, setting, utilities)
-    answer = Output(
-        tables=[tables.selection_table(found, held.study)],
-        rows=untyped([found.recommended, *found.singles]),
-        document=untyped(found),
-    )
-    show(answer, output_format, None)
+    show(_found(found, held.study), output_format, None)
     if decision is not None:
-        made = decision_of(both[setting], found, utilities)
-        emit(to_json(made.to_json()), decision)
-        note(f"{decision}: {made.guarantee}")
-        if sign is not None and made.recommended != found.recommended.apis:
-            note(_not_requested(made, found))
+        _write_decision(decision_of(both[setting], found, utilities), found, decision, sign)
     if output is None:
         return
     if sign is None:
@@ -427,6 +409,37 @@ def select(
     else:
         ask = held.analyst_ask(found.promise, found.recommended.apis, sign)
     _write_ask(held.study, ask, output)
+
+
+def _check_redacting(
+    redacting: Redacting, named: Collection[str], decision: Path | None, reader: RecipientRole
+) -> None:
+    """Check that what is said of one set names it, and is about the analyst's request."""
+    if redacting.redact is None:
+        if unused := [one for one in ("--suspicion", "--sample") if one in named]:
+            raise InputError(
+                f"select: {', '.join(unused)}: of which set?", hint="name it with --redact"
+            )
+    elif decision is not None or reader == "curator":
+        raise InputError(
+            "select: --redact is for one set, which the analyst sees",
+            hint="leave --decision and --next curator away",
+        )
+
+
+def _found(found: Selection, study: Study) -> Output:
+    return Output(
+        tables=[tables.selection_table(found, study)],
+        rows=untyped([found.recommended, *found.singles]),
+        document=untyped(found),
+    )
+
+
+def _write_decision(made: Decision, found: Selection, path: Path, sign: Sign | None) -> None:
+    emit(to_json(made.to_json()), path)
+    note(f"{path}: {made.guarantee}")
+    if sign is not None and made.recommended != found.recommended.apis:
+        note(_not_requested(made, found))
 
 
 def _not_requested(made: Decision, found: Selection) -> str:
@@ -503,28 +516,16 @@ def simulate(
 ) -> None:
     """Simulate private collection with the users of a database: rounds of singles, pairs ..."""
     if pilot is not None:
-        if unused := [one for one in named_options(context) if one not in ("--pilot", "--format")]:
-            raise InputError(
-                "simulate: --pilot has users and terms of its own",
-                hint=f"leave {', '.join(unused)} away",
-            )
-        show(_pilot(pilot), output_format or "table", None)
+        show(_pilot(pilot, named_options(context)), output_format or "table", None)
         return
     if users.budget is None:
         raise InputError("simulate: needs --budget, or --pilot")
     table = users.tokens()
+    numbers, most = {"k": k, "budget": users.budget}, min(largest_set, table.width)
     if group is not None:
-        numbers = {"k": k, "budget": users.budget}
         answer = _group(users, table, group, setting=setting, seed=seed, **numbers)
     else:
-        terms = users.study(
-            "simulation",
-            table.columns,
-            len(table),
-            k=k,
-            budget=users.budget,
-            largest_set=min(largest_set, table.width),
-        )
+        terms = users.study("simulation", table.columns, len(table), largest_set=most, **numbers)
         played = play_rounds(
             table,
             terms,
@@ -533,12 +534,16 @@ def simulate(
             least_gain=least_gain,
             thrifty=thrifty,
         )
-        answer = Output(
-            tables=[tables.hierarchy_table(played, terms)],
-            rows=[one.to_json() for one in played.rounds],
-            document=played.to_json(),
-        )
+        answer = _played(played, terms)
     show(answer, output_format, None)
+
+
+def _played(played: Hierarchy, terms: Study) -> Output:
+    return Output(
+        tables=[tables.hierarchy_table(played, terms)],
+        rows=[one.to_json() for one in played.rounds],
+        document=played.to_json(),
+    )
 
 
 def _group(
@@ -583,10 +588,15 @@ def _group(
     )
 
 
-def _pilot(folder: Path) -> Output:
+def _pilot(folder: Path, named: Collection[str]) -> Output:
     """Collect two rounds from bundled users; what each role holds is in a folder of its own."""
     from fpmonitor.private.quickstart import picture, two_rounds  # noqa: PLC0415 -- an extra
 
+    if unused := [one for one in named if one not in ("--pilot", "--format")]:
+        raise InputError(
+            "simulate: --pilot has users and terms of its own",
+            hint=f"leave {', '.join(unused)} away",
+        )
     terms = Study(
         name="quickstart",
         apis=_PILOT_APIS,

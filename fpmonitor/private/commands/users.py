@@ -124,7 +124,11 @@ def seal_records(
         send = straight(service) if relay is None else through_relay(service, users.shuffler, to)
         row = send_uploads(file_parts(path, size), send, note)
     show(tables.tally([row], row), None, None)
-    lost = {reason: row[reason] for reason in row if reason not in ("accepted", "replayed")}
+    _check_taken(row)
+
+
+def _check_taken(sent: Mapping[str, int]) -> None:
+    lost = {reason: sent[reason] for reason in sent if reason not in ("accepted", "replayed")}
     if lost:
         reasons = ", ".join(f"{messages:,} {reason}" for reason, messages in lost.items())
         raise InputError(
