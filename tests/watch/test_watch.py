@@ -210,6 +210,30 @@ def test_what_a_release_brings_and_who_has_left_is_told_in_the_first_week(
     assert named == [[], [f"{AGENT}: chromium 142", "a"], ["b"], []]
 
 
+def test_who_decides_again_hears_of_the_next_country_that_leaves(
+    decision: Path, tmp_path: Path, looked: Callable[..., Told]
+) -> None:
+    path, named = tmp_path / "decision.json", []
+    countries = {0: "Portugal", 1: "Poland", 2: "Peru"}
+    for week in range(5):
+        come = np.flatnonzero(np.random.default_rng(week).random(6_000) < 0.4).tolist()
+        day_log(
+            tmp_path / "in",
+            7 * week,
+            [user for user in come if user % 10 >= week - 1],
+            a=lambda _: "x",
+            b=lambda user: countries.get(user % 10, "Spain"),
+        )
+        made = on_agents(read_decision(decision), "b", week=max(week - 1, 0))
+        path.write_text(json.dumps(made.to_json()), encoding="utf-8")
+        problems = [
+            one for body in looked(path, 7 * week + 4, "week")[1] for one in body["problems"]
+        ]
+        news = [one for one in problems if one["new"] and one["kind"] == "decide again"]
+        named.append([one["text"].partition(" stopped")[0] for one in news])
+    assert named == [[], [], ["users of Portugal"], ["users of Poland"], ["users of Peru"]]
+
+
 def test_a_wrong_log_that_is_corrected_is_no_reason_to_decide_again(
     settings: WatchSettings,
 ) -> None:
