@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import OrderedDict
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -1406,7 +1407,7 @@ def test_a_look_in_a_new_process_takes_the_designs_of_earlier_ones_and_says_the_
 
     def look() -> tuple[int, str]:
         limits.exposure_limits.cache_clear()
-        monkeypatch.setattr(kept_weights, "_KNOWN", {})
+        monkeypatch.setattr(kept_weights, "_KNOWN", OrderedDict())
         searches.clear()
         Watch(settings, deliver=[]).step()
         with settings.open_database() as database:
