@@ -154,6 +154,13 @@ var ways = {
   "an embedded page that is shown later": () => atOnce((place) => { const one = put("embed", { type: "text/html", src: "/slow", hidden: true }); one.style.display = "none"; one.offsetWidth; one.style.display = ""; one.hidden = false; one.offsetWidth; tell(self[place] && reading(self[place])); }),
   "a page of XML and a style sheet": () => heard((told) => put("iframe", { src: `/page.xml?${told.slice(2, -2)}` })),
   "a picture with a script": () => heard((told) => put("iframe", { src: `/page.svg?${told.slice(2, -2)}` })),
+  "a text with a frame in a picture": async () => {
+    const one = put("iframe", { src: "/page.svg" });
+    await new Promise((done) => { one.onload = done; });
+    const part = one.contentDocument.documentElement.appendChild(one.contentDocument.createElementNS("http://www.w3.org/1999/xhtml", "p"));
+    part.innerHTML = '<iframe src="/slow"></iframe>';
+    return reading(one.contentWindow[0]);
+  },
   "a frame that goes on to a blank page": async () => {
     const one = put("iframe", { src: "/page.svg" });
     await new Promise((done) => { one.onload = done; });

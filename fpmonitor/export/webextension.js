@@ -754,7 +754,10 @@ function run(withheld, base) {
     // The same for texts: those with frames are read in a document where nothing runs, and their nodes put in.
     const textOf = (given) => (given !== null && typeof given == "object" && isTrusted && apply(isTrusted, scope.trustedTypes, [given]) ? given : `${given}`);
     const parsed = (context, text, how) => {
-      const inert = apply(createDocument, apply(implementationOf, document, []), [""]), nodes = apply(createFragment, inert, []);
+      // The document is the one of now; where a window is gone, nothing is put in.
+      const inert = attempt(createDocument, attempt(implementationOf, scope.document, []), [""]);
+      if (!inert) return null;
+      const nodes = apply(createFragment, inert, []);
       const copy = attempt(isOf, context, [":not(html)"]) ? apply(importNode, inert, [context, false]) : apply(bodyOf, inert, []);
       how(copy, text);
       each([attempt(contentOf, copy, []) ?? copy, copy], (from) => {
@@ -767,7 +770,8 @@ function run(withheld, base) {
     const isRisky = (text) => matches(hasFrame, `${text}`) || (matches(hasPicture, `${text}`) && matches(hasLoad, `${text}`));
     const writing = (real, self, given, text, how, context, parser = setInner) => {
       const at = isRisky(text) ? context(self) : null, content = at && how === written.replaceChildren ? attempt(contentOf, self, []) : undefined;
-      if (at && !content && !attempt(isOf, at, ["noscript"])) insert(how, self, [parsed(at, text, (copy) => apply(parser, copy, [text]))]);
+      const nodes = at && !content && !attempt(isOf, at, ["noscript"]) ? parsed(at, text, (copy) => apply(parser, copy, [text])) : null;
+      if (nodes) insert(how, self, [nodes]);
       else apply(real, self, given);
       if (at) bare(content ?? self);
       reachFrom(self);
@@ -808,7 +812,7 @@ function run(withheld, base) {
         apply(select, range, [copy]);
         apply(appendChild, copy, [apply(real, range, [text])]);
       });
-      return apply(adopt, apply(documentOf, start, []) ?? start, [nodes]);
+      return nodes ? apply(adopt, apply(documentOf, start, []) ?? start, [nodes]) : bare(apply(real, self, [text]));
     });
     const baring = (target, member) => exchange(target, member, "value", (real, self, given) => bare(apply(real, self, given)));
     baring(owned("DOMParser"), "parseFromString");

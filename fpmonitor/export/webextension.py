@@ -51,13 +51,11 @@ _NO_OBJECTS = {
 
 def _write(order: ListSpec) -> str:
     """Write the files of the extension as one JSON document: name -> text."""
-    apis = [api for control in order.controls for api in control.effects]
+    apis = [api for control in order.controls for api in (*control.effects, *control.also)]
     site = order.options.site
     values = {api: _value(api, order) for api in apis}
     withheld = {api: value for api, value in values.items() if not api.startswith("http:")}
     headers = {api: value for api, value in values.items() if api.startswith("http:")}
-    if "http:sec-ch-width" in headers:
-        headers["http:width"] = None  # its name before
     script = _code().replace(_PLACE, script_safe(json.dumps(withheld, indent=1)))
     files = {
         _MANIFEST: json.dumps(_manifest(site, script), indent=2) + "\n",

@@ -192,6 +192,7 @@ def check_ways_round(read: dict[str, Any]) -> None:
     }
     assert wrong == {}
     assert len(told) >= 30, read["ways"].keys() - told.keys()
+    assert "a text with a frame in a picture" in told, "its window went on from a blank page"
     assert {name: seen for name, seen in read["others"].items() if seen is not False} == {}
 
 
