@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _MOST = 128  # weights that are kept, those used last; 2 kB each
 _FORM = 1  # of what is kept, and of the search
-_KNOWN: dict[str, tuple[float, ...]] = {}  # digest of what a search follows from -> weights
+_KNOWN = OrderedDict[str, tuple[float, ...]]()  # digest of what a search follows from -> weights
 
 
 def weights_of(
@@ -42,13 +43,15 @@ def weights_of(
     if not is_whole or (monotone and not _is_falling(weights)):
         weights = search()
     _KNOWN[key] = tuple(weights.tolist())  # the newest at the end
+    while len(_KNOWN) > _MOST:
+        _KNOWN.popitem(last=False)
     return weights
 
 
 def kept(version: str) -> str:
     """Return what is known as text, the same for the same weights; only one version takes it in."""
-    newest = dict(sorted([*_KNOWN.items()][-_MOST:]))
-    return json.dumps({"digest": _sum(json.dumps(newest), version), "weights": newest})
+    known = dict(sorted(_KNOWN.items()))
+    return json.dumps({"digest": _sum(json.dumps(known), version), "weights": known})
 
 
 def take_in(text: str, version: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def laws(monkeypatch: pytest.MonkeyPatch) -> PoissonLaws:
-    monkeypatch.setattr(kept_weights, "_KNOWN", {})
+    monkeypatch.setattr(kept_weights, "_KNOWN", OrderedDict())
     return poisson_laws(500.0, ExposureFunction(10, 1000), 0.05)
 
 
@@ -37,7 +38,7 @@ def found(laws: PoissonLaws, budget: float = 0.05, *, monotone: bool = True) -> 
 
 
 def in_a_new_process(text: str, monkeypatch: pytest.MonkeyPatch, version: str = "1") -> None:
-    monkeypatch.setattr(kept_weights, "_KNOWN", {})
+    monkeypatch.setattr(kept_weights, "_KNOWN", OrderedDict())
     kept_weights.take_in(text, version)
 
 
@@ -62,6 +63,18 @@ def test_only_the_search_that_found_them_takes_kept_weights(
     in_a_new_process(text, monkeypatch)
     monkeypatch.setattr(kept_weights, "_FORM", "another")
     assert found(laws)[0]
+
+
+def test_those_used_last_are_kept_and_no_more(
+    laws: PoissonLaws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service is asked new questions for ever."""
+    monkeypatch.setattr(kept_weights, "_MOST", 3)
+    for budget in (0.01, 0.02, 0.03, 0.01, 0.04):
+        found(laws, budget)
+    kept = json.loads(kept_weights.kept("1"))["weights"]
+    assert len(kept) == 3
+    assert [found(laws, budget)[0] for budget in (0.01, 0.03, 0.04, 0.02)] == [False] * 3 + [True]
 
 
 def _raised(weights: list[float]) -> list[float]:
@@ -93,6 +106,6 @@ def test_weights_that_would_break_what_rests_on_their_form_are_searched_for_agai
         key: tuple(change(known))
         for key, known in json.loads(kept_weights.kept("1"))["weights"].items()
     }
-    monkeypatch.setattr(kept_weights, "_KNOWN", weights)
+    monkeypatch.setattr(kept_weights, "_KNOWN", OrderedDict(weights))
     in_a_new_process(kept_weights.kept("1"), monkeypatch)
     assert found(laws) == (True, 2.0)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import OrderedDict
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -208,6 +209,30 @@ def test_what_a_release_brings_and_who_has_left_is_told_in_the_first_week(
         )
         named.append(sorted(reasons(looked(path, 7 * week + 4, "week")[1])))
     assert named == [[], [f"{AGENT}: chromium 142", "a"], ["b"], []]
+
+
+def test_who_decides_again_hears_of_the_next_country_that_leaves(
+    decision: Path, tmp_path: Path, looked: Callable[..., Told]
+) -> None:
+    path, named = tmp_path / "decision.json", []
+    countries = {0: "Portugal", 1: "Poland", 2: "Peru"}
+    for week in range(5):
+        come = np.flatnonzero(np.random.default_rng(week).random(6_000) < 0.4).tolist()
+        day_log(
+            tmp_path / "in",
+            7 * week,
+            [user for user in come if user % 10 >= week - 1],
+            a=lambda _: "x",
+            b=lambda user: countries.get(user % 10, "Spain"),
+        )
+        made = on_agents(read_decision(decision), "b", week=max(week - 1, 0))
+        path.write_text(json.dumps(made.to_json()), encoding="utf-8")
+        problems = [
+            one for body in looked(path, 7 * week + 4, "week")[1] for one in body["problems"]
+        ]
+        news = [one for one in problems if one["new"] and one["kind"] == "decide again"]
+        named.append([one["text"].partition(" stopped")[0] for one in news])
+    assert named == [[], [], ["users of Portugal"], ["users of Poland"], ["users of Peru"]]
 
 
 def test_a_wrong_log_that_is_corrected_is_no_reason_to_decide_again(
@@ -1382,7 +1407,7 @@ def test_a_look_in_a_new_process_takes_the_designs_of_earlier_ones_and_says_the_
 
     def look() -> tuple[int, str]:
         limits.exposure_limits.cache_clear()
-        monkeypatch.setattr(kept_weights, "_KNOWN", {})
+        monkeypatch.setattr(kept_weights, "_KNOWN", OrderedDict())
         searches.clear()
         Watch(settings, deliver=[]).step()
         with settings.open_database() as database:
