@@ -860,12 +860,28 @@ def _check_scope(decision: Decision) -> None:
     if (scope := decision.scope) is not None:
         if scope.about != decision.about:
             raise InputError(f"not {_NAME}: `scope.about` is not what its candidates are")
+        if scope.vocabulary < len(scope.about):
+            raise InputError(f"not {_NAME}: `scope.vocabulary` is fewer than `scope.about`")
         if scope.window_days != decision.window_days:
             raise InputError(f"not {_NAME}: `scope.window_days` is not as long as `days`")
     elif decision.union_with or (decision.policy.cohorts and decision.policy.cohorts.menu):
         raise InputError(f"not {_NAME}: `scope` is lacking, which all with unions or a menu have")
     if wanting := decision.not_to_join:
         raise InputError(f"not {_NAME}: `union_with` has {wanting}")
+
+
+def _check_cohorts(decision: Decision) -> None:
+    """Refuse a promise to cohorts that is not the one whose test the file holds."""
+    told = None if decision.proof is None else decision.proof.get("allow", {}).get("cohorts")
+    asked = decision.policy.cohorts
+    if told is None:
+        return
+    if asked is None:
+        raise InputError(f"not {_NAME}: `policy.cohorts` is lacking, and `proof` is of cohorts")
+    for name in ("least_share", "worst_share"):
+        value = getattr(asked, name)
+        if told.get(name, value) != value:  # files of before do not tell it
+            raise InputError(f"not {_NAME}: `policy.cohorts.{name}` is not what `proof` is of")
 
 
 def _check_beside(decision: Decision) -> None:
@@ -884,6 +900,7 @@ def _check_beside(decision: Decision) -> None:
     if decision.days is not None and decision.days[0] > decision.days[1]:
         raise InputError(f"not {_NAME}: `days` end before they begin")
     _check_scope(decision)
+    _check_cohorts(decision)
     for name in ("utility_bound", "utility_possible"):
         most = getattr(decision, name)
         if most is not None and (decision.utility or 0) > most * (1 + 1e-9):
