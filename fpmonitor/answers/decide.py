@@ -694,7 +694,7 @@ def _check_sets(decision: Decision, users: int, judge: Callable[[ApiSet], Verdic
 def _judge_searched(source: SpectrumSource, tests: Tests) -> Callable[[ApiSet], Verdict]:
     """Return what judges sets by the users among whom a decision was searched."""
     judge = Judge(tests)
-    return lambda apis: judge.verdict(len(apis), source.spectrum(apis))
+    return lambda apis: judge.verdict(apis, source.spectrum(apis))
 
 
 def _judge_of(eligible_users: Population, decision: Decision) -> Callable[[ApiSet], Verdict]:
@@ -709,7 +709,7 @@ def _judge_of(eligible_users: Population, decision: Decision) -> Callable[[ApiSe
         users = (source.users, *units_beside(source).values())
         if users not in judges:
             judges[users] = Judge.of(decision, source)
-        return judges[users].verdict(len(shown), source.spectrum(shown))
+        return judges[users].verdict(shown, source.spectrum(shown))
 
     return judge
 

@@ -17,9 +17,10 @@ from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.answers.log_faults import changed_sources, find_faults
 from fpmonitor.answers.panel import PanelFinding, WindowUsers, certain, compare
 from fpmonitor.answers.window_check import check_has_windows
-from fpmonitor.disclosure import Audience
+from fpmonitor.disclosure import Audience, complement_of, is_publishable
 from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.drift import adjust_p_values
+from fpmonitor.policy import disclosed_from
 from fpmonitor.population.windows import Windows
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import (
@@ -36,7 +37,7 @@ from fpmonitor.store.windows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -88,6 +89,7 @@ def compare_windows(
             tested[i],
             p_value=float(adjusted[i]),
             values=tuple(certain(tested[i].values, len(tested), false_alarms, audience)),
+            lost=tuple(v for v in tested[i].lost if v.p_value * len(tested) <= false_alarms),
         )
         for i in order
         if adjusted[i] <= false_alarms
@@ -219,14 +221,46 @@ class SinceDecided:
         if before is None or self.windows.window.source is not None:
             return {}
         had, has = (
-            {
-                str(name): int(users)
-                for name, users in self.windows.database.rows("windows/sources", **span.bounds)
-                if users >= self._k
-            }
-            for span in (before, self.now)
+            {name: users for name, users in found.items() if users >= self._k}
+            for found in (self._by_source(before), self._now_by_source)
         )
         return dict(changed_sources(had, has, then=before.name, k=self._k))
+
+    def source_users(self, users: int) -> dict[str, int]:
+        """Return the users of each source, as far as they may leave beside those of the window."""
+        if self.windows.window.source is not None:
+            return {}
+        found, audience = self._now_by_source, self.windows.audience
+        parts = [*found.values(), max(users - sum(found.values()), 0)]
+        withheld = complement_of([*filter(None, parts)], self._k, audience)
+        return {
+            name: number
+            for place, (name, number) in enumerate(found.items())
+            if place != withheld and is_publishable(number, self._k, audience)
+        }
+
+    def faulty_sources(self, faults: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Return sources whose own users, k or more, show faults: source -> of which APIs."""
+        found = {}
+        for name, users in self._now_by_source.items() if faults else ():
+            if users >= disclosed_from(self._k) and not name.startswith("!"):  # no name of a source
+                window = replace(self.windows.window, source=name)
+                alone = replace(
+                    self,
+                    windows=replace(self.windows, window=window),
+                    apis=tuple(sorted({*faults}.intersection(self.apis))),
+                    known={},
+                )
+                found[name] = tuple(sorted(alone.faults()))
+        return {name: apis for name, apis in found.items() if apis}
+
+    def _by_source(self, span: Span) -> dict[str, int]:
+        rows = self.windows.database.rows("windows/sources", **span.bounds)
+        return {str(name): int(users) for name, users in rows}
+
+    @functools.cached_property
+    def _now_by_source(self) -> dict[str, int]:
+        return self._by_source(self.now)
 
     def moved(
         self, origin: datetime | None, level: Callable[[int], float]

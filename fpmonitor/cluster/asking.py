@@ -1,5 +1,8 @@
 """The text of all that is asked of rows elsewhere, in the dialect of whoever holds them.
 
+SQL of `queries/` is written for DuckDB, and sqlglot translates it; what it does not know is a
+function of ours here, with its text in each dialect.
+
 One statement counts the groups of sets of columns, for whoever may run it: nothing but counts is in
 its answer, which `answered.py` reads. Others fetch rows: visits for a database, and fingerprints
 for a sketch.
@@ -16,13 +19,13 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
-from fpmonitor.cluster.portable import sqlglot, transpile
-from fpmonitor.errors import InputError, excerpt, reason_of
+from fpmonitor.errors import InputError, excerpt, install, reason_of
 from fpmonitor.sql import quote_name, quote_path, quote_text, statement
 from fpmonitor.unit import Unit  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from types import ModuleType
 
 Dialect = Literal[
     "bigquery", "clickhouse", "databricks", "duckdb", "postgres", "snowflake", "spark", "trino"
@@ -38,6 +41,78 @@ _PART = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?/([0-9]{1,5})")
 AT_ONCE = 8  # candidates, of which all sets are asked in one statement
 _NOBODY = "CASE WHEN CAST({0} AS VARCHAR) = '' THEN NULL ELSE {0} END"
 _NO_NUMBER = "CASE WHEN CAST({0} AS VARCHAR) IN ('NaN', 'nan') THEN NULL ELSE {0} END"
+# A value as a text that is ordered by its bytes, not as in a language.
+_TEXT_ORDER = {
+    "clickhouse": "CAST({0} AS Nullable(String))",
+    "postgres": 'CAST({0} AS VARCHAR) COLLATE "C"',
+    "": "CAST({0} AS VARCHAR)",
+}
+_FIRST_DIGITS = "substr(sha2({0}, 256), 1, 8)"
+# The first 32 bits of SHA-256 of a text, as a whole number.
+_HASH_NUMBER = {
+    "bigquery": "CAST(CONCAT('0x', SUBSTR(TO_HEX(SHA256({0})), 1, 8)) AS INT64)",
+    "clickhouse": "CAST(reinterpretAsUInt32(reverse(substring(SHA256({0}), 1, 4))) "
+    "AS Nullable(Int64))",
+    "databricks": f"CAST(conv({_FIRST_DIGITS}, 16, 10) AS BIGINT)",
+    "duckdb": "CAST('0x' || substr(sha256({0}), 1, 8) AS BIGINT)",
+    "postgres": "CAST(CAST('x' || substr(encode(sha256(convert_to({0}, 'UTF8')), 'hex'), 1, 8) "
+    "AS BIT(32)) AS BIGINT)",
+    "snowflake": f"TO_NUMBER({_FIRST_DIGITS}, 'XXXXXXXX')",
+    "spark": f"CAST(conv({_FIRST_DIGITS}, 16, 10) AS BIGINT)",
+    "trino": "from_base(substr(to_hex(sha256(to_utf8({0}))), 1, 8), 16)",
+}
+_FUNCTIONS = {"text_order": _TEXT_ORDER, "hash_number": _HASH_NUMBER}
+
+
+def sqlglot() -> ModuleType:
+    """Import sqlglot, or say which extra has it."""
+    try:
+        import sqlglot as module  # noqa: PLC0415 -- an extra
+    except ImportError as error:
+        raise needs_extra("sqlglot", "warehouse") from error
+    return module
+
+
+def needs_extra(module: str, extra: str = "spark") -> InputError:
+    """Return the error for a package of an extra that is not installed."""
+    return InputError(
+        f"other engines need the package {module}, which is not installed", hint=install(extra)
+    )
+
+
+def macros() -> list[str]:
+    """Return statements that let DuckDB know the functions of ours."""
+    return [
+        f"CREATE OR REPLACE TEMP MACRO {name}(x) AS {_text_in(name, 'duckdb').format('x')}"
+        for name in _FUNCTIONS
+    ]
+
+
+def _text_in(name: str, dialect: str) -> str:
+    texts = _FUNCTIONS[name]
+    return texts.get(dialect) or texts[""]
+
+
+def transpile(text: str, dialect: str, *, pretty: bool = False) -> str:
+    """Return a DuckDB statement, whose names are quoted, in another dialect of sqlglot.
+
+    For people it is written over several lines (`pretty`).
+
+    Raises:
+        InputError: A dialect that sqlglot does not know, or no statement.
+    """
+    try:
+        tree = sqlglot().parse_one(text, read="duckdb")
+        # Inner nodes first, so that the arguments of a function are translated before it is text.
+        for node in [*tree.find_all(sqlglot().exp.Anonymous)][::-1]:
+            if node.name.lower() in _FUNCTIONS:
+                [argument] = (each.sql(dialect=dialect) for each in node.expressions)
+                text = _text_in(node.name.lower(), dialect).format(argument)
+                node.replace(sqlglot().parse_one(text, read=dialect))
+        return str(tree.sql(dialect=dialect, comments=False, pretty=pretty))
+    except ValueError as error:
+        reason = reason_of(error)
+        raise InputError(f"cannot translate a statement to {dialect}: {reason}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +194,7 @@ class UserPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.of == other.of and (self.last < other.first or other.last < self.first)
 
     def holds(self, person: str) -> str:
-        """Return the condition that a user is in it, in SQL for `portable.transpile`."""
+        """Return the condition that a user is in it, in SQL for `transpile`."""
         place = f"hash_number(CAST({person} AS VARCHAR)) % {self.of}"
         return f"{place} >= {self.first - 1} AND {place} < {self.last}"
 

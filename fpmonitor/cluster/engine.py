@@ -6,16 +6,19 @@ in its dialect is done here.
 
 from __future__ import annotations
 
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
 from fpmonitor.closing import Closing
-from fpmonitor.cluster.portable import macros, needs_extra
+from fpmonitor.cluster.asking import macros, needs_extra
 from fpmonitor.duckdb_connection import (
     ArrowStream,
     DuckDBError,
@@ -38,6 +41,7 @@ _ROWS_AT_ONCE = 1 << 15
 # Objects of Python, which take ten times the memory: 2,000,000 visits of Postgres took 709 MB by as
 # many rows at once as above, and take 497.
 _ROWS_OF_DRIVER = 1 << 13
+_HELD = (bool, bytes, date, datetime, float, int, str, time, timedelta, type(None))
 # Scheme of an address, without what follows a plus -> the name of its SQL, as sqlglot knows it.
 _DIALECT_OF = {
     "bigquery": "bigquery",
@@ -251,6 +255,8 @@ class Warehouse(Engine):
                 yield pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
                 for part in found.partitions(_ROWS_OF_DRIVER):
                     rows = [tuple(row) for row in part]
+                    if not {type(value) for row in rows for value in row} <= {*_HELD}:
+                        rows = [tuple(map(_held, row)) for row in rows]
                     yield pl.DataFrame(rows, names, orient="row", infer_schema_length=None)
         except exc.OperationalError as error:
             reason = excerpt(masked_quotes(reason_of(error.orig or error)))
@@ -264,6 +270,22 @@ class Warehouse(Engine):
             raise _refused(self.address, error) from error
 
 
+def _held(value: Any) -> Any:
+    """Return a value as a frame holds it, with a text that does not follow from other rows.
+
+    Polars would find one scale for all decimals, and one type for all lists; it has no UUIDs.
+    """
+    if isinstance(value, dict):  # JSON
+        return {name: _held(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return json.dumps(value, default=str, ensure_ascii=False)
+    if isinstance(value, Decimal):
+        return None if value.is_nan() else format(value, "f")
+    if isinstance(value, memoryview):
+        return bytes(value)
+    return value if isinstance(value, _HELD) else str(value)
+
+
 def _close_lost(context: Any) -> None:
     """Close the cursor of a server that is lost, which SQLAlchemy leaves open."""
     if context.is_disconnect and context.execution_context is not None:
@@ -275,5 +297,5 @@ def _refused(address: str, error: BaseException) -> StoreError:
     reason = excerpt(masked_quotes(reason_of(Exception(str(error)))))
     return StoreError(
         f"{address} refused the statement ({reason})",
-        hint="does the table have these columns, letter for letter?",
+        hint="does the table have these columns, letter for letter? give JSON and lists as text",
     )

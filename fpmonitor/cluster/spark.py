@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import polars as pl
 
 from fpmonitor.calls import begun
+from fpmonitor.cluster.asking import needs_extra
 from fpmonitor.cluster.engine import Engine, without_parameters
-from fpmonitor.cluster.portable import needs_extra
 from fpmonitor.errors import EngineLostError, InputError, StoreError, excerpt
 from fpmonitor.masking import masked_quotes
 

@@ -20,7 +20,7 @@ from fpmonitor.decide.coherence import contradiction
 from fpmonitor.decide.lattice import ApiSet as ApiSet  # noqa: PLC0414 -- for all rooms
 from fpmonitor.decide.lattice import Lattice
 from fpmonitor.errors import InputError
-from fpmonitor.policy import MAX_BIAS, Drawn, Policy
+from fpmonitor.policy import EXACT_PART, MAX_BIAS, Drawn, Policy
 from fpmonitor.population.evidence import Lack, lack_in_words
 from fpmonitor.population.levels import Component, check_components
 from fpmonitor.population.views import View
@@ -282,6 +282,8 @@ class Decision(Result):
         coverage: Candidate -> share of the users with a value of it: 1 where fewer than k lack it,
             null where fewer than k have it; null as a whole in files of before.
         design: From whom levels were designed; null where none were.
+        declared: Component -> its levels at which all users showed a declared value, whose vectors
+            were also tested by exact limits; null where none were.
         by_visits: What visits show of the recommended set, where last values or one visit count and
             show far fewer; null elsewhere, where nobody looked, and in files of before.
         parts: What the limits follow from where nobody saw a whole record, in private collection;
@@ -341,6 +343,7 @@ class Decision(Result):
     proof: Proof | None = None
     confirmation: Confirmation | None = None
     design: DesignPart | None = None
+    declared: Mapping[str, tuple[_Count, ...]] | None = None
     by_visits: ByVisits | None = None
     parts: PartsKnown | None = None
     scope: Scope | None = None
@@ -471,6 +474,12 @@ class Decision(Result):
         level = None if self.is_exact else self.level or self.policy.delta
         cohorts = self.policy.cohorts
         return level if level is None or cohorts is None else level * cohorts.level_share
+
+    @property
+    def scored_at(self) -> float | None:
+        """Share of delta of its scores, beside exact limits or alone."""
+        level = self.tested_at
+        return level if level is None or self.declared is None else level * (1 - EXACT_PART)
 
     @property
     def looked_at_once(self) -> bool:
@@ -762,6 +771,7 @@ class Decision(Result):
             "days",
             "made",
             "design",
+            "declared",
             "first_names",
             "by_visits",
             "parts",
