@@ -169,6 +169,9 @@ def test_a_decision_is_that_of_a_database_with_the_same_users(
     monkeypatch.setenv("FPMONITOR_ENGINE", house.address)
     question = ("--budget", "5%", "-n", 100_000, "--quiet")
     assert run("decide", "--spectra", "asks", *question, "-o", "told.json") == 0
+    if house.dialect == "spark":  # whose time grows with the square of the sets of a statement
+        answers = [pl.read_csv(path)["apis"].n_unique() for path in Path("asks").glob("*.csv")]
+        assert max(answers) < 40
     monkeypatch.delenv("FPMONITOR_ENGINE")
     frame.write_parquet("users.parquet")
     assert run("ingest", "users.parquet", "--user", "visitor", "--db", "x.duckdb", "-q") == 0
