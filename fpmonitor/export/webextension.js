@@ -753,14 +753,13 @@ function run(withheld, base) {
 
     // The same for texts: those with frames are read in a document where nothing runs, and their nodes put in.
     const textOf = (given) => (given !== null && typeof given == "object" && isTrusted && apply(isTrusted, scope.trustedTypes, [given]) ? given : `${given}`);
-    const parsed = (context, text, how) => {
+    const parsed = (context, how) => {
       // The document is the one of now; where a window is gone, nothing is put in.
       const inert = attempt(createDocument, attempt(implementationOf, scope.document, []), [""]);
       if (!inert) return null;
       const nodes = apply(createFragment, inert, []);
       const copy = attempt(isOf, context, [":not(html)"]) ? apply(importNode, inert, [context, false]) : apply(bodyOf, inert, []);
-      how(copy, text);
-      each([attempt(contentOf, copy, []) ?? copy, copy], (from) => {
+      each([how(copy) ?? attempt(contentOf, copy, []) ?? copy, copy], (from) => {
         for (let node; (node = apply(firstOf, from, [])); ) apply(appendChild, nodes, [node]);
       });
       within(nodes, "noscript", (node) => apply(setText, node, [apply(innerOf, node, [])])); // where nothing runs, it is read
@@ -770,7 +769,7 @@ function run(withheld, base) {
     const isRisky = (text) => matches(hasFrame, `${text}`) || (matches(hasPicture, `${text}`) && matches(hasLoad, `${text}`));
     const writing = (real, self, given, text, how, context, parser = setInner) => {
       const at = isRisky(text) ? context(self) : null, content = at && how === written.replaceChildren ? attempt(contentOf, self, []) : undefined;
-      const nodes = at && !content && !attempt(isOf, at, ["noscript"]) ? parsed(at, text, (copy) => apply(parser, copy, [text])) : null;
+      const nodes = at && !content && !attempt(isOf, at, ["noscript"]) ? parsed(at, (copy) => void apply(parser, copy, [text])) : null;
       if (nodes) insert(how, self, [nodes]);
       else apply(real, self, given);
       if (at) bare(content ?? self);
@@ -807,10 +806,10 @@ function run(withheld, base) {
     method("Range", "createContextualFragment", (real, self, given) => {
       const text = given.length ? textOf(given[0]) : "", start = attempt(startOf, self, []);
       if (!start || !isRisky(text)) return apply(real, self, given.length ? [text] : given);
-      const nodes = parsed(attempt(isOf, start, ["*"]) ? start : apply(parentOf, start, []), text, (copy) => {
+      const nodes = parsed(attempt(isOf, start, ["*"]) ? start : apply(parentOf, start, []), (copy) => {
         const range = apply(createRange, apply(documentOf, copy, []), []);
         apply(select, range, [copy]);
-        apply(appendChild, copy, [apply(real, range, [text])]);
+        return apply(real, range, [text]); // whose scripts begin where they are put in, as without us
       });
       return nodes ? apply(adopt, apply(documentOf, start, []) ?? start, [nodes]) : bare(apply(real, self, [text]));
     });

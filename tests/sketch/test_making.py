@@ -83,6 +83,22 @@ def test_all_users_of_kept_values_are_counted(
         assert held(values) == counted(frame, key, values.apis, level)
 
 
+def test_the_order_of_rows_changes_no_sketch(
+    frame: pl.DataFrame, tmp_path: Path, key: SketchKey, sketched: Callable[..., Sketch]
+) -> None:
+    """Of a sorted table neighbours that are alike are chained once, and count all the same."""
+    repeated = frame.head(200).sample(4_000, with_replacement=True, seed=1)
+    found = []
+    for rows in (repeated, repeated.sort(*frame.columns)):
+        path = tmp_path / f"{len(found)}.parquet"
+        rows.write_parquet(path)
+        found.append(sketched(path, level=0))
+    shuffled, in_order = found
+    assert shuffled.head == in_order.head
+    for values in in_order.sets:
+        assert held(values) == counted(repeated, key, values.apis, 0)
+
+
 def test_a_database_and_a_file_give_the_same_bytes(
     table: Path,
     key: SketchKey,
