@@ -219,10 +219,7 @@ def _spectrum(groups: Iterable[Groups], side: Side, *, absent_alone: bool) -> Co
 
 
 class AnsweredSpectra(SpectrumQueries):
-    """Spectra that were answered.
-
-    `ask` is called with sets that no answer is of: it adds the answers, or raises what to do.
-    """
+    """Spectra that were answered; of further sets `ask` adds the answers, or raises what to do."""
 
     def __init__(
         self, apis: Iterable[str], answers: AnsweredSets, ask: Callable[[Sequence[ApiSet]], None]

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 _T = TypeVar("_T")
-_TEXT = "VARCHAR"
 _LOOK_UP_SECONDS = 0.1
 _ROWS_AT_ONCE = 1 << 15
 # Objects of Python, which take ten times the memory: 2,000,000 visits of Postgres took 709 MB by as
@@ -152,7 +151,7 @@ class DuckEngine(Engine):
             self._connection = connect(path or ":memory:", **settings)
             for text in ("SET TimeZone = 'UTC'", *macros()):
                 self._connection.execute(text)
-            self._connection.create_function("canonical_json", canonical_json, [_TEXT], _TEXT)
+            self._connection.create_function("canonical_json", canonical_json)
         except DuckDBError as error:
             raise InputError(
                 f"{excerpt(self.address)}: no database of DuckDB that can be read "
@@ -250,14 +249,14 @@ class Warehouse(Engine):
                 options = {"max_row_buffer": _ROWS_OF_DRIVER, "no_parameters": True}
                 # Without the semicolon, which drivers of some warehouses refuse.
                 asked = connection.execution_options(stream_results=True, **options)
-                found = asked.exec_driver_sql(text.rstrip().removesuffix(";"))
-                names = [*found.keys()]
-                yield pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
-                for part in found.partitions(_ROWS_OF_DRIVER):
-                    rows = [tuple(row) for row in part]
-                    if not {type(value) for row in rows for value in row} <= {*_HELD}:
-                        rows = [tuple(map(_held, row)) for row in rows]
-                    yield pl.DataFrame(rows, names, orient="row", infer_schema_length=None)
+                with asked.exec_driver_sql(text.rstrip().removesuffix(";")) as found:
+                    names = [*found.keys()]
+                    yield pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
+                    for part in found.partitions(_ROWS_OF_DRIVER):
+                        rows = [tuple(row) for row in part]
+                        if not {type(value) for row in rows for value in row} <= {*_HELD}:
+                            rows = [*zip(*map(_held_column, zip(*rows, strict=True)), strict=True)]
+                        yield pl.DataFrame(rows, names, orient="row", infer_schema_length=None)
         except exc.OperationalError as error:
             reason = excerpt(masked_quotes(reason_of(error.orig or error)))
             raise EngineLostError(
@@ -268,6 +267,13 @@ class Warehouse(Engine):
             raise _refused(self.address, getattr(error, "orig", None) or error) from error
         except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
             raise _refused(self.address, error) from error
+
+
+def _held_column(column: Sequence[Any]) -> list[Any]:
+    kinds = {type(value) for value in column} - {type(None)}
+    if dict in kinds and len(kinds) > 1:  # Polars would leave the others out
+        raise TypeError("objects of JSON and other values in one column")
+    return [*map(_held, column)]
 
 
 def _held(value: Any) -> Any:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 _ASKED = "asked.json"
 # That one statement counts: DuckDB holds the groups of all at once, and Spark plans all of them
 # anew after each step: 110 sets took 224 s on two workers, 25 took 21 s.
-_SETS_AT_ONCE = {"spark": 25, "databricks": 25}
-_SETS_OF_OTHERS = 100
+_MOST_SETS = {"spark": 25, "databricks": 25}  # 100 elsewhere
 _HINT = "make one with `fpmonitor scale sql ... --to FOLDER`"
 
 
@@ -55,8 +54,7 @@ class Rounds:
     def ask(self, sets: Sequence[tuple[str, ...]]) -> None:
         """Ask for some sets, of an engine in several statements where they are many."""
         wanted = first_sets(self.asked.apis) if self._next == 1 else sets
-        at_once = _SETS_AT_ONCE.get(self.asked.dialect, _SETS_OF_OTHERS)
-        at_once = len(wanted) if self._engine is None else at_once
+        at_once = len(wanted) if self._engine is None else _MOST_SETS.get(self.asked.dialect, 100)
         for start in range(0, max(len(wanted), 1), at_once or 1):
             self._ask(wanted[start : start + at_once])
 

@@ -23,7 +23,7 @@ from fpmonitor.cli import run as command
 from fpmonitor.cluster.asking import UserPart
 from fpmonitor.cluster.engine import DuckEngine, open_engine
 from fpmonitor.cluster.fetching import fetch_visits
-from fpmonitor.errors import EngineLostError, InputError
+from fpmonitor.errors import EngineLostError, InputError, StoreError
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.sketch.making import SketchPlan, sketch_table
@@ -278,6 +278,9 @@ def test_a_value_has_one_text_whatever_rows_come_with_it(
         values = {api: {t for _, t in snapshot.values(api).values()} for api in snapshot.apis}
     assert values["Screen.width"] - {None, ""} == {"1.25", "1.5"}
     assert values["Navigator.plugins"] - {None, ""} == {"[1]", "[0.5]"}
+    mixed = "SELECT v::jsonb AS a FROM (VALUES ('5'), ('{\"b\": 1}')) AS r (v)"
+    with open_engine(postgres.address) as engine, pytest.raises(StoreError, match="objects"):
+        engine.frame(mixed)  # Polars would leave out what is no object
 
 
 @pytest.fixture
