@@ -25,7 +25,7 @@ from known_truth_laws import made_laws
 from scipy import special, stats
 
 from fpmonitor.estimate.ceiling import nats_possible
-from fpmonitor.estimate.declared import PART, declared_limits
+from fpmonitor.estimate.declared import Looked, declared_limits
 from fpmonitor.estimate.exposure import (
     exposure_probability,
     share_of_most_exposed,
@@ -33,6 +33,7 @@ from fpmonitor.estimate.exposure import (
 )
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.looks import Drawing
+from fpmonitor.policy import EXACT_PART
 from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
@@ -86,8 +87,10 @@ def case(law: NDArray[np.float64], rng: np.random.Generator) -> dict[str, Any]:
         "possible": possible(law, users, truth, k, population),
     }
     if len(law) <= DECLARED:
-        exact = declared_limits(spectrum, len(law), delta=PART * DELTA, **asked)[1]
-        found["ours declared"] = min(ours((1 - PART) * DELTA), exact)
+        exact = declared_limits(
+            spectrum, len(law), looked=Looked.of(EXACT_PART * DELTA, "first"), **asked
+        )[1]
+        found["ours declared"] = min(ours((1 - EXACT_PART) * DELTA), exact)
         found["declared"] = clopper_pearson(counts, k, population)
     return {name: round(value, 6) for name, value in found.items()}
 

@@ -153,7 +153,7 @@ def watched_sets(asked: argparse.Namespace) -> dict[str, Any]:
     judge, tests = milliseconds(lambda: Judge.of(decision, users))
 
     def judged(spectra: dict[tuple[str, ...], Any]) -> list[str]:
-        return [judge.verdict(len(apis), spectrum) for apis, spectrum in spectra.items()]
+        return [judge.verdict(apis, spectrum) for apis, spectrum in spectra.items()]
 
     followed, follow = milliseconds(lambda: kept.follow(after, sets))
     verdicts, judging = milliseconds(lambda: judged(followed))

@@ -25,9 +25,8 @@ import polars as pl
 
 from fpmonitor.answers.sketch import report_sketch
 from fpmonitor.question import Question
-from fpmonitor.sketch.file import sketch_of_part, write_sketch
-from fpmonitor.sketch.kept import KeptValues
-from fpmonitor.sketch.words import SketchKey, is_kept
+from fpmonitor.sketch.file import Sketch, made_at_once, write_sketch
+from fpmonitor.sketch.words import KeptValues, SketchKey, is_kept
 
 K, DELTA = 10, 0.05
 LG_REGISTERS = 11
@@ -113,9 +112,8 @@ def ours(
         inside = np.flatnonzero(is_kept(words, level))
         inside = inside[np.argsort(words[inside])]
         kept = KeptValues(apis=apis, level=level, words=words[inside], counts=counts[inside])
-        sketch = sketch_of_part(
-            key=key.id, users=users, entries=None, view="", part=None, sets=[kept]
-        )
+        whole = Sketch(key=key.id, users=users, entries=None, view="", sets=(kept,))
+        sketch = made_at_once(whole)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "one.sketch"
             write_sketch(sketch, path)

@@ -34,7 +34,14 @@ from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy, SampleModel
 from fpmonitor.population.level_source import level_source
-from fpmonitor.population.levels import Component, LevelMap, Vector, level_words, read_levels
+from fpmonitor.population.levels import (
+    Component,
+    LevelMap,
+    Vector,
+    coarser,
+    level_words,
+    read_levels,
+)
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.spectrum import CountSpectrum
 
@@ -80,7 +87,12 @@ def resampled(table: Path, levels: Path, *, user: str, budget: float, runs: int)
         return float(law @ exposure_probability(law, k=K, population=source.users))
 
     within, above = borders(chains, lambda vector: truth(vector) <= budget)
-    tests = Judge.of(decided, source.users).tests
+    judge = Judge.of(decided, source)
+
+    def judged(vector: Vector, users: np.ndarray) -> str:
+        shown = coarser(level_words(components, vector))
+        return judge.verdict(shown, CountSpectrum.from_counts(users))
+
     wrong = dict.fromkeys(("allowed", "blocked", "observed share allowed"), 0)
     rng = np.random.default_rng(1)
     for _ in range(runs):
@@ -89,14 +101,8 @@ def resampled(table: Path, levels: Path, *, user: str, budget: float, runs: int)
             [(v, np.bincount(groups(v), drawn).astype(np.int64)) for v in border]
             for border in (above, within)
         )
-        wrong["allowed"] += any(
-            tests.allow.holds(CountSpectrum.from_counts(users), sum(v)) for v, users in exposing
-        )
-        wrong["blocked"] += any(
-            tests.above(CountSpectrum.from_counts(users), sum(v), least=False)
-            for v, users in safe
-            if any(v)
-        )
+        wrong["allowed"] += any(judged(v, users) == "allow" for v, users in exposing)
+        wrong["blocked"] += any(judged(v, users) == "block" for v, users in safe if any(v))
         wrong["observed share allowed"] += any(
             users[users < K].sum() <= budget * source.users for _, users in exposing
         )

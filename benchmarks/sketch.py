@@ -32,9 +32,8 @@ from fpmonitor.duckdb_connection import SETTINGS
 from fpmonitor.estimate.value_sample import planned_level
 from fpmonitor.question import Question
 from fpmonitor.sketch.file import read_sketch, write_sketch
-from fpmonitor.sketch.making import sketch_table
+from fpmonitor.sketch.making import SketchPlan, sketch_table
 from fpmonitor.sketch.merge import merge_sketches
-from fpmonitor.sketch.plan import SketchPlan
 from fpmonitor.sketch.words import SketchKey
 
 PART = 10_000_000

@@ -177,7 +177,7 @@ def replayed(
             told = disclosed_spectra(source.spectrum(apis), decision.policy.k, Audience.OTHERS)
             verdict, _ = decision.verdict(apis)
             if verdict != "block" and users != decision.users:
-                verdict = judge.verdict(len(apis), told.most, told.least)
+                verdict = judge.verdict(apis, told.most, told.least)
             expected[users, apis] = verdict
     return sum(expected[users, apis] != verdict for users, apis, verdict, _ in found), len(states)
 

@@ -120,7 +120,7 @@ def disclosed_spectra(spectrum: CountSpectrum, k: int, audience: Audience) -> Di
     k = disclosed_from(k)
     hidden = spectrum.users_below(k)
     if audience is Audience.OWNER or hidden >= k:
-        return DisclosedSpectra(spectrum, spectrum, suppressed=False)
+        return DisclosedSpectra.all_of(spectrum)
     groups = zip(spectrum.counts.tolist(), spectrum.values.tolist(), strict=True)
     others = Counter({count: values for count, values in groups if count >= k})
     largest = max(others, default=0)

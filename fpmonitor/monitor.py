@@ -482,6 +482,8 @@ class Monitor(Closing):
             left_out=left_out,
             faults=faults,
             sources=sources,
+            source_users={} if since is None else since.source_users(users.users),
+            faulty_sources={} if since is None else since.faulty_sources(faults),
             renewal=renewal,
         )
 

@@ -18,6 +18,7 @@ MAX_BIAS = 100
 MOST_DAYS = 36_500  # between two visits
 DRAWS = 16  # of a visit of each user, whose scores are averaged
 MIN_FAKES, MAX_FAKES = 1e-6, 0.5
+EXACT_PART = 0.25  # of delta, for exact limits where values were declared; scores have the rest
 UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
 _ROUNDED_SHARES = 1e-6
 _ROUNDED = 1e-9  # relative: what tests reckon with is a little more than what is said

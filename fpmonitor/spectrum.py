@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -63,6 +64,14 @@ class CountSpectrum:
             np.array(counts, dtype=np.int64),
             np.array([values_by_count[count] for count in counts], dtype=np.int64),
         )
+
+    @classmethod
+    def together(cls, spectra: Iterable[CountSpectrum]) -> Self:
+        """Spectrum of groups that were counted apart, all of them together."""
+        found: Counter[int] = Counter()
+        for one in spectra:
+            found.update(dict(zip(one.counts.tolist(), one.values.tolist(), strict=True)))
+        return cls.from_mapping(found)
 
     @property
     def users(self) -> int:
@@ -142,6 +151,11 @@ class DisclosedSpectra:
     # the largest group; more than all users where nothing is told, and 0 for the truth. The
     # certificate needs it, as its limits need not grow with the exposure.
     hidden: int = 0
+
+    @classmethod
+    def all_of(cls, spectrum: CountSpectrum) -> Self:
+        """Tell a spectrum as it is."""
+        return cls(spectrum, spectrum, suppressed=False)
 
 
 class SpectrumSource(ABC):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fpmonitor.answers.check import CheckReport, Outcome
     from fpmonitor.answers.standing import Standing
     from fpmonitor.decide.decision import Decision
+    from fpmonitor.monitor import Monitor
     from fpmonitor.store.watching import Notice
 
 __all__ = ["DeliveryError", "Watch", "WatchSettings"]
@@ -65,6 +66,7 @@ class Watch:
         self._lists = [*{replace(settings, whole=True).watched: 0, settings.watched: 0}]
         self._pending = True
         self._day: date | None = None
+        self._standing: Standing | None = None  # at the last look
         self._measured: tuple[Standing | None, int] | None = None  # by the last look
 
     def go_over_to(self, decision: Decision) -> None:
@@ -96,9 +98,7 @@ class Watch:
     @property
     def outcome(self) -> Outcome | None:
         """Outcome of the last check, null where there was none."""
-        with self._settings.open_database() as database:
-            standing = standing_of(last_checked(database, self._lists[-1])[1])
-        return None if standing is None else standing.outcome
+        return None if self._standing is None else self._standing.outcome
 
     @property
     def _settings(self) -> WatchSettings:
@@ -134,46 +134,49 @@ class Watch:
         """Read what has arrived, check, and report; return when there is nothing left to do."""
         incoming = self._incoming
         settled = incoming.settled()
-        is_recalled = incoming.recall()
-        fresh = [path for path in settled if incoming.is_fresh(path)]
         today = datetime.now(UTC).date()
         if self._settings.by is not None and today != self._day:  # a window may have ended
             self._pending = True
-        if not fresh and not self._pending:
+        is_recalled = incoming.is_recalled
+        if is_recalled and not self._pending and not any(map(incoming.is_fresh, settled)):
             return
-        self._pending, self._measured = True, None
-        if not is_recalled and not is_as_left(self._settings.database):
-            incoming.forget()  # a backup that was put back knows less
-            incoming.recall()
-            fresh = [path for path in settled if incoming.is_fresh(path)]
-        notices = self._take_in(fresh)
+        # A backup that was put back knows less.
+        is_recalled = is_recalled and is_as_left(self._settings.database)
+        with self._settings.open_monitor() as monitor:  # once: to open and close takes 0.1 s
+            if not is_recalled:
+                incoming.recall(monitor.database)
+            fresh = deque(path for path in settled if incoming.is_fresh(path))
+            if not fresh and not self._pending:
+                return
+            self._pending, self._measured = True, None
+            notices = self._take_in(monitor, fresh)
+        while fresh:  # in between others may use the database
+            with self._settings.open_monitor() as monitor:
+                notices = self._take_in(monitor, fresh)
         incoming.corrected.clear()
         self._deliveries.tell(notices)
         self._pending, self._day = False, today
 
-    def _take_in(self, fresh: list[str]) -> list[Notice]:
-        """Read new files and check; return what is still to be delivered.
-
-        Where they are many, others may use the database in between.
-        """
-        rest, incoming = deque(fresh), self._incoming
-        while True:
-            with self._settings.open_monitor() as monitor:
-                incoming.ingest(monitor, rest, until=time.monotonic() + _TURN)
-                if not rest:
-                    Look(
-                        settings=self._settings,
-                        watched=self._lists[-1],
-                        monitor=monitor,
-                        now=datetime.now(UTC),
-                        refused=incoming.refused,
-                        corrected=incoming.corrected,
-                        note=self._note,
-                        checked=self._checked,
-                    ).check()
-                    notices = [
-                        notice
-                        for watched in self._lists
-                        for notice in undelivered_notices(monitor.database, watched)
-                    ]
-                    return sorted(notices, key=lambda notice: notice.number)
+    def _take_in(self, monitor: Monitor, rest: deque[str]) -> list[Notice]:
+        """Read new files for a moment; check when none is left, and return what is to be told."""
+        incoming = self._incoming
+        incoming.ingest(monitor, rest, until=time.monotonic() + _TURN)
+        if rest:
+            return []
+        Look(
+            settings=self._settings,
+            watched=self._lists[-1],
+            monitor=monitor,
+            now=datetime.now(UTC),
+            refused=incoming.refused,
+            corrected=incoming.corrected,
+            note=self._note,
+            checked=self._checked,
+        ).check()
+        self._standing = standing_of(last_checked(monitor.database, self._lists[-1])[1])
+        notices = [
+            notice
+            for watched in self._lists
+            for notice in undelivered_notices(monitor.database, watched)
+        ]
+        return sorted(notices, key=lambda notice: notice.number)

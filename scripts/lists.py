@@ -111,9 +111,8 @@ def _rows(
         told = ", ".join(f"`{api}`" for api in headline.laid_out)
         beside.append(
             "*APIs in the page's own world* are what a page's scripts, frames and workers are "
-            f"answered, `{name}` alone, but for frames in an option that a page puts in by its "
-            "number. Layout and drawing, which are not covered, still reveal "
-            f"{told}."
+            f"answered, `{name}` alone, but for what its README names as beyond reach. "
+            f"Layout and drawing, which are not covered, still reveal {told}."
         )
     return [f"| {' | '.join(map(str, row))} |" for row in rows], beside
 

@@ -69,7 +69,22 @@ _TELL = "parent[location.search.slice(1)]?.(reading(self));"
 # What ways of `ways.js` ask for, beside `/slow`; `WAYS_TEXT` stands in their page.
 WAYS_TEXT = """<script src=/ways.js></script>
 <iframe src=/slow></iframe><script>var parsed = reading(self[0])</script>
-<iframe src="javascript:parent.scripted = parent.reading(self); void 0"></iframe>"""
+<iframe src="javascript:parent.scripted = parent.reading(self); void 0"></iframe>
+<script>
+var inText = {}, inList = (name, option) => { inText[name] = listed(option); };
+</script>
+<select><option id=own><iframe src=/slow></iframe></option></select>
+<script>inList("own", own)</script>
+<p id=begun><script>var moved = by("option", (one) => one.append(begun))</script>
+<iframe src=/slow></iframe></p><script>inList("moved", moved)</script>
+<select><option id=taken><script>{
+  const option = taken;
+  option.remove();
+  document.write("<iframe src=/slow></iframe>");
+  inList("written", option);
+}</script></option></select>
+<option id=loading><iframe src=/slow></iframe>
+<iframe onload="inList('loaded', loading)"></iframe></option>"""
 WAYS_FILES = {
     "/ways.js": ("text/javascript", WAYS),
     "/worker.js": (

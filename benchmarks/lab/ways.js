@@ -21,6 +21,11 @@ customElements.define("on-leave", class extends HTMLElement { disconnectedCallba
 const leaver = (place) => put("on-leave", { place });
 const holding = (tag) => { const one = document.createElement(tag); one.append(Object.assign(document.createElement("iframe"), { src: "/slow" })); return one; };
 const beside = (place) => `${slow}<at-once place=${place}></at-once>`;
+const framed = `<option>${slow}</option>`;
+const by = (tag, how) => { const one = document.createElement(tag); how(one); return one; };
+const listed = (option) => { put("select")[0] = option; return option.querySelector("iframe") && reading(last()); };
+// A frame, and what reads it as soon as both are put in.
+const fill = (part, place) => void part.append(Object.assign(document.createElement("iframe"), { src: "/slow" }), by("at-once", (one) => one.setAttribute("place", place)));
 const script = (after) => `javascript:${after}(${readingText})`;
 // A built-in function that is the page's own, while something is done.
 const changed = (object, member, given, how) => {
@@ -74,7 +79,43 @@ var ways = {
   "a frame in the head of a table": () => { put("table").tHead = holding("thead"); return reading(last()); },
   "a frame in an option": () => { put("select").add(holding("option")); return reading(last()); },
   "a frame in one of the options": () => { put("select").options.add(holding("option")); return reading(last()); },
-  "a frame in an option, by its number": () => { put("select")[0] = holding("option"); return reading(last()); },
+  "a frame in an option, by its number": () => listed(holding("option")),
+  "such a frame, by the number of options": () => { const { options } = put("select"); options[0] = holding("option"); return options[0].firstChild && reading(last()); },
+  "such a frame of a text": () => listed(by("p", (one) => { one.innerHTML = framed; }).firstChild),
+  "such a frame of a text that is put in": () => listed(by("option", (one) => one.insertAdjacentHTML("beforeend", slow))),
+  "such a frame of a template": () => listed(by("template", (one) => { one.innerHTML = framed; }).content.firstChild),
+  "such a frame of a shadow tree": () => { const tree = document.createElement("p").attachShadow({ mode: "closed" }); tree.innerHTML = framed; return listed(tree.firstChild); },
+  "such a frame of another document": () => listed(new DOMParser().parseFromString(framed, "text/html").querySelector("option")),
+  "such a frame of a document of XML": () => listed(new DOMParser().parseFromString('<!DOCTYPE option [<!ENTITY f "&#60;iframe src=\'/slow\'/>">]><option xmlns="http://www.w3.org/1999/xhtml">&f;</option>', "text/xml").documentElement),
+  "such a frame of a document that is written": () => { const other = document.implementation.createHTMLDocument(); other.write(framed); return listed(other.querySelector("option")); },
+  "such a frame of a fragment": () => listed(document.createRange().createContextualFragment(framed).firstChild),
+  "such a frame in a range": () => listed(by("option", (one) => { const range = document.createRange(); range.selectNodeContents(one); range.insertNode(holding("b")); })),
+  "such a frame that moves": () => listed(by("option", (one) => { const part = put("p"); part.append(holding("b")); document.body.append(one); one.moveBefore?.(part, null); })),
+  "such a frame that a script moves": () => { const one = document.createElement("option"), part = holding("p"); self.movedPart = () => one.append(part); document.body.append(part, Object.assign(document.createElement("script"), { textContent: "movedPart()" })); return listed(one); },
+  "such a frame of the page's text": () => inText.own,
+  "such a frame that the page's text goes on with": () => inText.moved,
+  "such a frame that is written where the page's text goes on": () => inText.written,
+  "such a frame, while another loads": () => inText.loaded,
+  "a list that shows an option": () => { const list = put("select"); list.innerHTML = `<button><selectedcontent></selectedcontent></button><option>a</option><option value=b>${slow}</option>`; list.value = "b"; return list.querySelector("iframe") && reading(last()); },
+  "an object that becomes a text": () => atOnce((place) => { const part = document.createElement("p"); document.body.append(part, { toString: () => fill(part, place) }); }),
+  "an object that becomes a place": () => atOnce((place) => { const part = document.createElement("p"); document.body.insertAdjacentElement({ toString: () => fill(part, place) || "beforeend" }, part); }),
+  "an object that becomes a number": () => atOnce((place) => { const part = document.createElement("optgroup"); put("select").add(part, { valueOf: () => fill(part, place) }); }),
+  "a frame that goes, beside one that comes": () => atOnce((place) => { const part = put("p"), one = put("iframe", {}, part); one.contentWindow.onpagehide = () => fill(part, place); document.body.append(part); }),
+  "a frame that is replaced": () => atOnce((place) => { const part = document.createElement("p"), one = put("iframe"); one.contentWindow.onpagehide = () => fill(part, place); document.body.replaceChild(part, one); }),
+  "a caption that is replaced": () => atOnce((place) => { const table = put("table"), part = document.createElement("caption"), one = put("iframe", {}, table.createCaption()); one.contentWindow.onpagehide = () => fill(part, place); table.caption = part; }),
+  "a field that is left": () => atOnce((place) => { const part = document.createElement("p"), field = put("input"); field.onblur = () => fill(part, place); field.focus(); field.replaceWith(part); }),
+  "a picture that begins while a text is read": () => { const one = document.createElement("option"); self.movedPart = (part) => one.append(part); by("p", (part) => { part.innerHTML = `<b><svg><svg onload="movedPart(this.closest('b'))"></svg></svg>${slow}</b>`; }); return listed(one); },
+  "a template beside a frame, by outerHTML": () => atOnce((place) => { put("template").outerHTML = beside(place); }),
+  "an element that a command moves beside a frame": () => atOnce((place) => {
+    const part = put("div", { contentEditable: true });
+    part.innerHTML = `<p>a</p><p>${beside(place)}b</p>`;
+    part.focus();
+    getSelection().collapse(part.lastChild, 0);
+    tell(undefined);
+    document.execCommand("delete");
+    getSelection().selectAllChildren(part);
+    if (!found) document.execCommand("insertOrderedList");
+  }),
   "a frame in another body": () => { const { contentWindow } = put("iframe"); contentWindow.document.body = contentWindow.document.adoptNode(holding("body")); return reading(contentWindow[0]); },
   "by document.write in parts": () => atOnce(() => { const other = put("iframe").contentDocument; other.open(); other.write("<ifr"); other.write("ame src=/slow"); other.write("></iframe><script>parent.tell(parent.reading(self[0]))</script>"); other.close(); }),
   "by document.write": () => atOnce(() => { const other = put("iframe").contentDocument; other.open(); other.write(`${slow}<script>parent.tell(parent.reading(self[0]))</script>`); other.close(); }),
@@ -113,6 +154,13 @@ var ways = {
   "an embedded page that is shown later": () => atOnce((place) => { const one = put("embed", { type: "text/html", src: "/slow", hidden: true }); one.style.display = "none"; one.offsetWidth; one.style.display = ""; one.hidden = false; one.offsetWidth; tell(self[place] && reading(self[place])); }),
   "a page of XML and a style sheet": () => heard((told) => put("iframe", { src: `/page.xml?${told.slice(2, -2)}` })),
   "a picture with a script": () => heard((told) => put("iframe", { src: `/page.svg?${told.slice(2, -2)}` })),
+  "a text with a frame in a picture": async () => {
+    const one = put("iframe", { src: "/page.svg" });
+    await new Promise((done) => { one.onload = done; });
+    const part = one.contentDocument.documentElement.appendChild(one.contentDocument.createElementNS("http://www.w3.org/1999/xhtml", "p"));
+    part.innerHTML = '<iframe src="/slow"></iframe>';
+    return reading(one.contentWindow[0]);
+  },
   "a frame that goes on to a blank page": async () => {
     const one = put("iframe", { src: "/page.svg" });
     await new Promise((done) => { one.onload = done; });

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fpmonitor.answers.decide import called_as, question_of, recheck_sets
 from fpmonitor.answers.renewal import Renewal
 from fpmonitor.decide.decision import ApiSet, Decision, Verdict
-from fpmonitor.decide.guarantee import draws, who_was_drawn
+from fpmonitor.decide.guarantee import draws, visits_read, who_was_drawn
 from fpmonitor.disclosure import publishable_count
 from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.evalues import (
@@ -20,7 +20,8 @@ from fpmonitor.estimate.evalues import (
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.estimate.realised import realised_limits
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, disclosed_from
-from fpmonitor.population.beside import PATH, USERS, unit_spectrum
+from fpmonitor.population.beside import PATH, USERS, unit_source
+from fpmonitor.population.disclosed import told_parts
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import CertifiedSample, sample_members
 from fpmonitor.question import Question
@@ -105,6 +106,8 @@ class CheckReport(Result):
         faults: API -> what is wrong with its values in the log: see `log_faults`. No set with it
             passes.
         sources: Source -> what has become of it since the days of the decision, in words.
+        source_users: Source -> its users, as far as they may leave beside those of the window.
+        faulty_sources: Source -> APIs at fault by its users alone.
         of_list: Whether the sets are those that a list in use leaves readable.
     """
 
@@ -129,7 +132,14 @@ class CheckReport(Result):
     renewal: Renewal | None = None
     faults: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    source_users: Mapping[str, int] = field(default_factory=dict)
+    faulty_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     of_list: bool = False
+
+    def sent_broken(self, api: str) -> list[str]:
+        """Return the sources that send values of an API at fault, where others do not."""
+        found = [name for name in self.source_users if api in self.faulty_sources.get(name, ())]
+        return found if len(found) < len(self.source_users) else []
 
     @property
     def outcome(self) -> Outcome:
@@ -157,7 +167,9 @@ class CheckReport(Result):
     @property
     def guarantee(self) -> str:
         """What holds of checks like this one."""
-        return spoken(self._promise(), self.decision.unit)
+        window = "these days" if self.period is None else f"one {self.period}"
+        reads = visits_read(self.decision, window)
+        return spoken(f"{self._promise()} {reads}".rstrip(), self.decision.unit)
 
     def _promise(self) -> str:
         delta = self.decision.policy.delta
@@ -300,7 +312,8 @@ def usable(population: Population, decision: Decision) -> bool:
     try:
         eligible_users = population.for_question(question_of(decision), policy.candidates)
         if policy.links is not None and policy.links.after:
-            eligible_users.source(policy.candidates)  # which somebody must have come back for
+            # which somebody must have come back for
+            eligible_users.told_source(policy.candidates, policy.k)
     except UndecidableError:
         return False
     return eligible_users.users >= least
@@ -379,7 +392,8 @@ def _limits(eligible_users: Population, decision: Decision) -> dict[ApiSet, tupl
     )
     sample = eligible_users.sample(question, sets, chosen=True)
     if policy.visits != "last":
-        return _limits_by_visits(sample, eligible_users.source(policy.candidates), decision)
+        told = eligible_users.told_source(policy.candidates, policy.k)
+        return _limits_by_visits(sample, told, decision)
     sample.ask(sets)
     found = {}
     for apis in sets:
@@ -405,12 +419,13 @@ def _limits_by_visits(
     sample: CertifiedSample, source: SpectrumSource, decision: Decision
 ) -> dict[ApiSet, tuple[float, float]]:
     """Limits by what counts as a value; of two units the lower one of a visit, the larger upper."""
-    sets, draws = decision.allow, decision.policy.draws
+    users, draws = unit_source(source, USERS), decision.policy.draws
     found = {}
-    for apis, spectrum in zip(sets, source.spectra(sets), strict=True):
-        limits, size = sample.certificate(apis, users=source.users), len(apis)
-        lower, upper = limits.of_mean(unit_spectrum(spectrum, USERS), draws, size)
+    for apis in decision.allow:
+        limits, size = sample.certificate(apis, users=users.users), len(apis)
+        lower, upper = limits.of_mean(told_parts(users, apis), draws, size)
         if decision.policy.visits == "both":
-            upper = max(upper, limits.of(unit_spectrum(spectrum, PATH), size)[1])
+            paths = told_parts(unit_source(source, PATH), apis)
+            upper = max(upper, limits.of_mean(paths, 1, size)[1])
         found[apis] = lower, upper
     return found

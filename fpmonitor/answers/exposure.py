@@ -27,7 +27,7 @@ from fpmonitor.estimate.bounds import (
     theorem8,
     users_for_gamma,
 )
-from fpmonitor.estimate.declared import PART, declared_limits
+from fpmonitor.estimate.declared import Looked, declared_limits
 from fpmonitor.estimate.entropy import (
     ENTROPY_ESTIMATORS,
     entropy_bits,
@@ -43,7 +43,7 @@ from fpmonitor.estimate.exposure import (
     unbiased_exposure,
 )
 from fpmonitor.estimate.realised import realised_limits
-from fpmonitor.policy import PLAIN_DRAWS, Drawn, SampleModel
+from fpmonitor.policy import EXACT_PART, PLAIN_DRAWS, Drawn, SampleModel
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import CertifiedSample, sample_members
 from fpmonitor.population.snapshot import Days
@@ -433,13 +433,13 @@ def limits_of(
     question = sample.question
     if support is None or sample.audience is Audience.OTHERS or not question.sample.is_plain:
         return sample.limits(apis)
-    lower, upper = sample.limits(apis, (1 - PART) * question.delta)
+    lower, upper = sample.limits(apis, (1 - EXACT_PART) * question.delta)
     least, most = declared_limits(
         sample.disclosed(apis).most,
         support,
         k=question.k,
         population=question.users,
-        delta=PART * question.delta,
+        looked=Looked.of(EXACT_PART * question.delta, question.sample.look),
     )
     return max(lower, least), min(upper, most)
 

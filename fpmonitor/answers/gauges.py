@@ -1,7 +1,7 @@
 """What is known of a list that is in use as numbers for Prometheus, in its text format.
 
-Labels name the decision, sets of APIs, and what is in the way, as notices do: no values and no
-users.
+Labels name the decision, sets of APIs, sources of k users, and what is in the way, as notices do:
+no values and no users.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _HELP = {
     "exposure_budget": "Largest tolerated exposure, share of the users.",
     "sets": "Sets on the list by what is known of them.",
     "window_users": "Users of the newest window that was checked, or all of them.",
+    "source_users": "Users of a source in that window, where k users of each have come.",
+    "source_faults": "APIs whose values a source sends broken.",
     "window_end_seconds": "End of the newest window that was checked, Unix time.",
     "alarm": "1 while the windows so far raise an alarm together.",
     "problem": "1 for each thing that is in the way.",
@@ -85,6 +87,9 @@ def _known(standing: Standing) -> Iterator[tuple[str, dict[str, str], float]]:
         yield "alarm", {}, standing.alarm
         end = datetime.fromisoformat(standing.until).replace(tzinfo=UTC)
         yield "window_end_seconds", {}, end.timestamp()
+    for source, users in standing.source_users.items():
+        yield "source_users", {"source": source}, users
+        yield "source_faults", {"source": source}, len(standing.faulty_sources.get(source, ()))
     for problem in standing.problems:
         yield "problem", {"kind": problem.kind, "what": problem.what}, 1
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,8 +18,10 @@ import numpy as np
 from fpmonitor.disclosure import Audience
 from fpmonitor.estimate.drift import DriftTest, compare_changes, compare_laws, compare_spectra
 from fpmonitor.estimate.mixing import seed_of
+from fpmonitor.policy import disclosed_from
 from fpmonitor.population.memory import CodeTable, rank_keys
 from fpmonitor.population.recoding import ABSENT
+from fpmonitor.store.digests import DIGEST
 from fpmonitor.store.snapshot import distinct
 
 if TYPE_CHECKING:
@@ -63,14 +66,29 @@ class MovedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelFinding:
-    """A test of one table between two windows, and the values that count most."""
+    """A test of one table between two windows, and the values that count most.
+
+    Attributes:
+        gone: Whether of all users fewer than k have now a value that k others had.
+        lost: Which these are, where they may be named, those of most users first.
+        since: Day of the window that it was compared with, where the others were with another.
+    """
 
     apis: tuple[str, ...]
     compared: Compared
     p_value: float = 1.0
     moved: float = 0.0
     values: tuple[MovedValue, ...] = ()
-    gone: bool = False  # Whether of all users fewer than k have now a value that k others had.
+    gone: bool = False
+    lost: tuple[LostValue, ...] = ()
+    since: date | None = None
+
+
+class LostValue(NamedTuple):
+    """A value that k users had, by its text, and how surely others come in their place."""
+
+    value: str
+    p_value: float
 
 
 class _Counted(NamedTuple):
@@ -108,6 +126,10 @@ class WindowUsers:
     def size(self) -> int:
         """How many they are."""
         return len(next(iter(self.columns.values()), ()))
+
+    def only(self, apis: Collection[str]) -> WindowUsers:
+        """Return the same users with some of their APIs."""
+        return replace(self, columns={api: self.columns[api] for api in apis if self.columns})
 
 
 def compare(
@@ -187,17 +209,24 @@ def _compare_others(
         laws.append(everybody.law)
         rarities += [everybody.rarity] if rarity else []
     values: tuple[MovedValue, ...] = ()
-    gone = False
+    gone: list[int] = []
+    lost: tuple[LostValue, ...] = ()
     if len(names) == 1:
         text = functools.partial(_text, texts=windows[1].texts, name=names[0])
         [codes] = found.tuples.columns
         listed = dict(_moved_values(codes, found.counts, found.law, k=k, text=text))
         values = tuple(listed.values())
         now = windows[1].columns[names[0]]  # of all: who came in both windows may have it still
-        gone = any(
-            one.before and one.after is None and not one.grew and np.count_nonzero(now == code) < k
+        gone = [
+            code
             for code, one in listed.items()
-        )
+            if one.before
+            and one.after is None
+            and not one.grew
+            and np.count_nonzero(now == code) < k
+        ]
+        had = dict(zip(codes.tolist(), found.counts[0].tolist(), strict=True))
+        lost = tuple(_lost(gone, listed, had, texts=windows[1].texts(names[0]), k=k))
     for compared, tests in zip(_OF_OTHERS, (laws, rarities), strict=True):
         if tests:
             yield PanelFinding(
@@ -206,8 +235,27 @@ def _compare_others(
                 p_value=max(test.p_value for test in tests),
                 moved=tests[-1].moved,
                 values=values if compared == "values" else (),
-                gone=gone and compared == "values",
+                gone=bool(gone) and compared == "values",
+                lost=lost if compared == "values" else (),
             )
+
+
+def _lost(
+    gone: Sequence[int],
+    listed: Mapping[int, MovedValue],
+    had: Mapping[int, int],
+    *,
+    texts: Mapping[int, str | None],
+    k: int,
+) -> Iterator[LostValue]:
+    """Yield values that are gone by their texts: who had them were k, and how few have now is not.
+
+    A digest, or what stands in the place of a value, names nobody.
+    """
+    for code in sorted(gone, key=lambda code: -had[code]):
+        text = texts.get(code)
+        if text and had[code] >= disclosed_from(k) and not text.startswith(("(", DIGEST)):
+            yield LostValue(text, listed[code].p_value or 0.0)
 
 
 class _Drawn(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.decide import called_as, question_of
@@ -26,6 +26,8 @@ FALSE_MOVES = 0.01  # probability that users who keep to one distribution are ev
 _NAMED = 3
 _CHANGED = "{unit}s who had come on {since} have changed {apis}"
 _OTHERS = "{unit}s who come now are others than on {since}, by {apis}"
+_LEFT = "{unit}s of {lost} stopped coming: others come than on {since}, by {apis}"
+_LETTERS = 40  # of the name of a value, which others share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,8 @@ class MovedApi:
         releases: Browsers that new values name, as `chromium 142`.
         gone: Whether others come, of whom k had a value that fewer than k of all users have now,
             and a smaller share: no wave of bots looks like it.
+        lost: Names of such values, or of the browsers that they tell, those of most users first.
+        since: Day that it was compared with, where that is not the day of the others.
     """
 
     api: str
@@ -47,6 +51,8 @@ class MovedApi:
     changed: bool
     releases: tuple[str, ...] = ()
     gone: bool = False
+    lost: tuple[str, ...] = ()
+    since: date | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,17 +96,25 @@ class Renewal:
 
     @property
     def reasons(self) -> list[str]:
-        """A sentence for each thing that has changed, without values."""
+        """A sentence for each thing that has changed; values that k users had may be named."""
         found = [f"{api} has vanished" for api in self.vanished[:_NAMED]]
-        for changed in (True, False):
-            apis = [one for one in self.moved or () if one.changed == changed]
-            found += [self.said_of(apis)] if apis else []
-        return found + self.sets
+        alike: dict[tuple[bool, date | None], list[MovedApi]] = {}
+        for one in sorted(self.moved or (), key=lambda one: not one.changed):
+            alike.setdefault((one.changed, one.since), []).append(one)
+        return [*found, *map(self.said_of, alike.values()), *self.sets]
 
     def said_of(self, moved: Sequence[MovedApi]) -> str:
         """Say that some APIs have moved, which all were changed, or of which others come."""
-        said, apis = _CHANGED if moved[0].changed else _OTHERS, some_of([*map(_one, moved)], _NAMED)
-        return said.format(unit=self.unit, since=self.moved_since, apis=apis)
+        said = _CHANGED if moved[0].changed else _OTHERS
+        lost: tuple[str, ...] = ()
+        if len(moved) == 1 and moved[0].lost:
+            said, lost, moved = _LEFT, moved[0].lost, [replace(moved[0], gone=False)]
+        return said.format(
+            unit=self.unit,
+            since=moved[0].since or self.moved_since,
+            apis=some_of([*map(_one, moved)], _NAMED),
+            lost=some_of(lost, _NAMED),
+        )
 
     @property
     def sets(self) -> list[str]:
@@ -210,14 +224,26 @@ def _moved(alarms: Sequence[PanelFinding]) -> tuple[MovedApi, ...]:
             changed=alarm.compared == "changed",
             releases=tuple(sorted(releases)),
             gone=alarm.gone,
+            since=alarm.since,
+            lost=tuple(dict.fromkeys(_value_name(api, one.value) for one in alarm.lost)),
         )
         found.setdefault(api, moved)
     return tuple(found.values())
 
 
+def _value_name(api: str, text: str) -> str:
+    """Name a value: by its browser, or on one line by what it begins with."""
+    family, version = browser_of(api, text)
+    if version:
+        return f"{FAMILIES[family]} {version}"
+    line = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
+    return line if len(line) <= _LETTERS else line[: _LETTERS - 1] + "…"
+
+
 def _one(moved: MovedApi) -> str:
     to = f": now {', '.join(moved.releases)}" if moved.releases else ""
-    to += "; a value is gone" if moved.gone else ""
+    gone = some_of(moved.lost, _NAMED) or "a value"
+    to += f"; {gone} {'are' if len(moved.lost) > 1 else 'is'} gone" if moved.gone else ""
     return f"{moved.api} (about {_percent(moved.moved)}{to})"
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fpmonitor.question import Question
-    from fpmonitor.sketch.kept import KeptValues
+    from fpmonitor.sketch.words import KeptValues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,7 @@ from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.policy import Drawn, Look, disclosed_from
 from fpmonitor.population.beside import USERS, SpectrumBeside, days_in_words, unit_spectrum
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.population.level_source import LevelSource
 from fpmonitor.results import Members
 from fpmonitor.safe_files import read_json, typed
 from fpmonitor.spectrum import CohortSpectrum
@@ -116,6 +117,7 @@ class Facts:
             files of before.
         again: Where some users were searched: the chains that were tested on the others, and the
             lists, as a search among the same users gives them; null in files of before.
+        declared: As in `Decision`; null where it has none, and in files of before.
     """
 
     names: Mapping[str, str]
@@ -140,6 +142,7 @@ class Facts:
     by_visits: ByVisits | None = None
     drawn: Drawn | None = None
     again: SearchedAgain | None = None
+    declared: Mapping[str, tuple[int, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,6 +324,10 @@ def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     if facts.drawn is not None:
         said = decision.drawn and replace(decision.drawn, users=facts.drawn.users)
         yield Discrepancy("observed", _OTHERWISE * (said != facts.drawn))
+    if decision.declared is not None:
+        differs = facts.declared is not None and decision.declared != facts.declared
+        reason = _OTHERWISE if differs else "nothing here tells it" * (facts.declared is None)
+        yield Discrepancy("declared", reason, is_certain=differs)
     if decision.by_visits is not None:
         differs = decision.by_visits != facts.by_visits
         # Later visits with the last values of before leave the digest as it was.
@@ -489,6 +496,8 @@ def count_spectra(
         chained = sorted({apis for chain in tested.chains for apis in chain})
         chained_spectra = rest.kept_spectra(chained, tested.level)
         others = [*map(partial(_groups, source, k), chained, chained_spectra)]
+    if decision.declared is not None and isinstance(source, LevelSource):
+        facts = replace(facts, declared=source.declared)
     if decision.by_visits is not None:
         facts = replace(facts, by_visits=by_visits_of(eligible_users, decision, source))
     told_possible = decision.users_possible is not None or has_tests_of_now(decision)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fpmonitor.answers.check import Outcome  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.decide.decision import Verdict  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.population.beside import days_in_words
-from fpmonitor.population.browsers import KINDS, browser_of
+from fpmonitor.population.browsers import BROWSER_APIS, KINDS, browser_of
 from fpmonitor.store.watching import StoredUntil  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.vocabulary import FAMILIES
 
@@ -144,6 +144,7 @@ class Standing:
             them.
         day: End of the last day that was looked at for faults, where windows are longer.
         stored: Doubtful windows -> what was stored when they were looked at last.
+        source_users, faulty_sources: As of the last `CheckReport`, and of days in its window.
     """
 
     outcome: Outcome
@@ -158,6 +159,8 @@ class Standing:
     faulty: tuple[str, ...] = ()
     day: str | None = None
     stored: Mapping[str, StoredUntil] = field(default_factory=dict)
+    source_users: Mapping[str, int] = field(default_factory=dict)
+    faulty_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def at_fault(self, since: datetime | None) -> Standing:
         """Return the same with a window whose logs are at fault."""
@@ -236,6 +239,8 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
         faulty=() if before is None else before.faulty,
         day=None if before is None else before.day,
         stored={} if before is None else before.stored,
+        source_users=report.source_users,
+        faulty_sources=report.faulty_sources,
     )
     return after.at_fault(report.since) if report.faults else after
 
@@ -346,11 +351,16 @@ def _tells(body: Mapping[str, Any], one: MovedApi) -> bool:
         releases = had.get("releases") or ()
         is_same = (had["api"], had.get("changed")) == (one.api, one.changed)
         is_told = is_same and _name(one.api, releases) in reasons
-        is_told = is_told and one.gone <= bool(had.get("gone"))
+        is_told = is_told and one.gone <= bool(had.get("gone")) and _tells_lost(had, one)
         has_browsers = bool(one.releases) == bool(releases) and {*one.releases} <= {*releases}
         if is_told and has_browsers and one.moved < 2 * had["moved"]:
             return True
     return False
+
+
+def _tells_lost(had: Mapping[str, Any], one: MovedApi) -> bool:
+    """Whether a notice told which values are gone; versions of browsers go all the time."""
+    return one.api in BROWSER_APIS or {*one.lost} <= {*had.get("lost", one.lost)}
 
 
 def _reasons(body: Mapping[str, Any]) -> set[str]:

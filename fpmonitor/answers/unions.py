@@ -78,7 +78,7 @@ def _union(population: Population, begun: Decision, path: Path) -> UnionWith:
     except UnknownNameError as error:
         raise InputError(
             f"union-with: these users have no {error.name}, which {path} recommends",
-            hint="decide on users who have the APIs of both: two logs tell nothing of both sets",
+            hint="decide on users who have the APIs of both; `audit union` limits both by two logs",
         ) from error
     if not apis:
         raise InputError(f"union-with: {path} recommends nothing to add", hint="leave it away")

@@ -9,6 +9,7 @@ sees that knows its users again. Theorems: docs/certificate/visits.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,17 +20,21 @@ from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.policy import DRAWS, disclosed_from
 from fpmonitor.population.visits import PathSource, VisitSource, visits_of_set, with_values
 from fpmonitor.results import Members
+from fpmonitor.spectrum import DisclosedSpectra
 from fpmonitor.store.visits import NO_TIME, VisitRows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fpmonitor.decide.asked import DecideQuestion
+    from fpmonitor.policy import Visits
     from fpmonitor.population.population import Population
     from fpmonitor.population.sample import CertifiedSample
     from fpmonitor.question import Question
     from fpmonitor.spectrum import CountSpectrum
 
 _NOTED_FROM = 1.5  # times what one visit exposes
+_PARTS = 0.01  # of the visits, that may lack values which their users show at others
 MOST_CELLS = 20_000_000  # values of visits that are read where nobody asked for them
 _MICROSECONDS = 86_400_000_000  # of a day
 
@@ -74,6 +79,45 @@ class VisitReport(Members):
     def is_noted(self) -> bool:
         """Whether a site that knows its users again sees half as much again, or more."""
         return self.path.empirical >= _NOTED_FROM * max(self.visit.empirical, 1 / self.users)
+
+
+def unit_by_default(
+    population: Population, decide_question: DecideQuestion, apis: Sequence[str]
+) -> Visits:
+    """Return what counts as a value of a user where nobody said: see `DecideQuestion.visits`.
+
+    A visit that brings some of the values alone hides whom all of them expose, as where each record
+    holds one API. Visits to come change what counts, so a window must be over.
+    """
+    if decide_question.visits != "auto":
+        return decide_question.visits
+    if decide_question.known is not None:
+        return decide_question.known.policy.visits
+    may_count = (
+        decide_question.goes_with("unit")
+        and decide_question.engine != "duckdb"
+        and not decide_question.union_with
+        and not is_to_come(population.window.until)
+    )
+    question, given = decide_question.question, decide_question.given
+    if not may_count or not came_several_times(population, question, given, len(apis)):
+        return "last"
+    return "visit" if are_whole(population.visit_rows(apis), apis) else "last"
+
+
+def is_to_come(until: datetime | None) -> bool:
+    """Whether a window is not over."""
+    return until is not None and until.replace(tzinfo=until.tzinfo or UTC) > datetime.now(UTC)
+
+
+def are_whole(visits: VisitRows, apis: Sequence[str]) -> bool:
+    """Whether nearly all visits that brought any value of a set brought all of their user's."""
+    brought = [visits.codes[api] != 0 for api in apis]
+    is_part = np.zeros(len(visits.rows), dtype=np.bool_)
+    for one in brought:
+        is_part |= np.logical_or.reduceat(one, visits.starts)[visits.rows] & ~one
+    has_any = np.any(brought, axis=0)
+    return bool((is_part & has_any).sum() <= _PARTS * has_any.sum() and has_any.any())
 
 
 def came_several_times(
@@ -186,7 +230,8 @@ def report_visits(
     visits, users = groups.visits, len(groups.visits.starts)
     limits = sample.certificate(apis, users=users)
     found = groups.exposed(sample.question.k)
-    visit = limits.of_mean(groups.drawn, DRAWS, len(apis))
+    drawn = [DisclosedSpectra.all_of(groups.drawn)]
+    visit = limits.of_mean(drawn, DRAWS, len(apis))
     path = limits.of(groups.path, len(apis))
     linked = sample.certificate(apis, users=users, linked=True)
     return VisitReport(
@@ -196,7 +241,7 @@ def report_visits(
         visit=Exposed(empirical=found.visit, lower=visit[0], upper=visit[1]),
         path=Exposed(empirical=found.path, lower=path[0], upper=path[1]),
         changing=_changing(visits, apis),
-        linked=linked.of_mean(groups.drawn, DRAWS, len(apis)),
+        linked=linked.of_mean(drawn, DRAWS, len(apis)),
     )
 
 

@@ -37,7 +37,6 @@ from fpmonitor.estimate.evalues import (
     window_test,
 )
 from fpmonitor.population.beside import USERS, unit_source
-from fpmonitor.population.disclosed import disclosed_to
 from fpmonitor.population.pairs import WITHIN
 from fpmonitor.store.checks import (
     CheckedList,
@@ -226,9 +225,8 @@ def _evidence(series: _Series, population: Population, place: int, *, are_new: b
         delta = decision.policy.delta or 1.0
         alone = math.exp(-needed_evidence(delta, place=place, successes=0))
         return _all_or_nothing(population, decision, alone)
-    source = series.asked.source(decision.policy.candidates)
     sets = (*decision.allow, *other_sets(decision))
-    told = disclosed_to(population.audience, source, decision.policy.k, sets=sets)
+    told = series.asked.told_source(decision.policy.candidates, decision.policy.k, sets=sets)
     return _weigh_all(decision, told, new_users=are_new)
 
 
@@ -288,20 +286,20 @@ def _run(series: _Series, population: Population, *, new: NDArray[Any]) -> tuple
     eligible_users = series.asked
     if not eligible_users.snapshot.in_memory(len(policy.candidates)):
         return None
-    source = eligible_users.source_among(new, policy.candidates)
-    if source is None or source.users < max(LEAST_USERS, policy.k):
+    told = eligible_users.told_among(new, policy.candidates, policy.k)
+    if told is None or told.users < max(LEAST_USERS, policy.k):
         return None
-    least = disclosed_to(eligible_users.audience, source, policy.k).least
     test = window_test(
-        users=source.users,
+        users=told.users,
         k=policy.k,
         population=policy.population,
         budget=policy.budget,
         log_terms=(math.log(RUN_LENGTH), math.log(RUN_LENGTH)),
-        monotone=least is not None,
+        monotone=told.least is not None,
     )
     test = replace(test, draws=policy.draws)
-    spectra = (unit_source(least or source, USERS).spectrum(one) for one in series.decision.allow)
+    users = unit_source(told.least or told, USERS)
+    spectra = (users.spectrum(one) for one in series.decision.allow)
     evidence = [*map(test.log_above, spectra)]
     return tuple(go_on(before[0][1] if before else [0.0] * len(evidence), evidence))
 

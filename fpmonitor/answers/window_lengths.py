@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.decide.evidence import needed_evidence, weigh
-from fpmonitor.population.disclosed import disclosed_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,9 +37,8 @@ def count_confirmed(
     """
     decision = called_as(decision, population)
     eligible_users = population.for_question(question_of(decision), decision.policy.candidates)
-    source = eligible_users.source(decision.policy.candidates)
-    disclosed_source = disclosed_to(
-        population.audience, source, decision.policy.k, sets=decision.allow
+    disclosed_source = eligible_users.told_source(
+        decision.policy.candidates, decision.policy.k, sets=decision.allow
     )
     evidence = weigh(decision, disclosed_source, new_users=new_users)
     needed = needed_evidence(

@@ -141,7 +141,7 @@ def _of_verdicts(
     decided: Decision, content: dict[str, Any], counted: DecisionSpectra | None
 ) -> list[Finding]:
     """Judge what a decision says of its users, and find its verdicts again from their spectra."""
-    from fpmonitor.proof import conditions, numbers, verdicts  # noqa: PLC0415 -- an extra
+    from fpmonitor.proof import conditions, declared, numbers, verdicts  # noqa: PLC0415 -- an extra
 
     if counted is None:
         return [numbers.Finding("verdicts", (), "cannot tell", "not checked: no --db")]
@@ -155,7 +155,8 @@ def _of_verdicts(
         return tests.keep(size, whole=one.groups, cohorts=one.cohorts, beside=one.beside)
 
     found = _of_users(decided, counted.facts)
-    return [*found, *verdicts.check_sets(content, groups, others, keeps=keeps)]
+    exact = declared.finder(content)
+    return [*found, *verdicts.check_sets(content, groups, others, keeps=keeps, declared=exact)]
 
 
 def _of_file(decided: Decision, content: dict[str, Any]) -> Iterator[Finding]:

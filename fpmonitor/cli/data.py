@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,11 +16,8 @@ from fpmonitor.answers.apis import list_apis
 from fpmonitor.answers.questions import register_questions
 from fpmonitor.cli.context import INVOCATION, open_monitor
 from fpmonitor.cli.options import (
-    COLLECTOR,
-    COLUMNS,
     DB,
     DEFAULT_DB,
-    LOG_FORMAT,
     QUIET,
     REGISTER,
     UNSAFE_COUNTS,
@@ -28,10 +25,11 @@ from fpmonitor.cli.options import (
 )
 from fpmonitor.cli.output import Shown, note, progress_line
 from fpmonitor.cli.readers import ReaderOptions
+from fpmonitor.cli.reading import ReadingOptions, Storing, assigned
 from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import InputError, PolicyError, excerpt
+from fpmonitor.errors import PolicyError, excerpt
 from fpmonitor.judgement import USER_AGENTS
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import NOT_UTF_8, RECODE
@@ -41,11 +39,11 @@ from fpmonitor.release.query_audit import name_exposure
 from fpmonitor.render import answers, store
 from fpmonitor.render.output import Output
 from fpmonitor.store.names import known_names, say_names
-from fpmonitor.unit import VISITOR_RULE, visitor_rule
+from fpmonitor.unit import visitor_rule
 from fpmonitor.vocabulary.search import search_apis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from fpmonitor.store.batches import BatchReport
 
@@ -58,16 +56,6 @@ _NOTED_LOGS = 4
 LOGS = Annotated[
     list[str], typer.Argument(help="Logs: files, folders, glob patterns, or - for standard input.")
 ]
-NAMES = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--as",
-        help="A column, or an API of a long log, is this API; repeat for further ones.",
-        metavar="NAME=API",
-    ),
-]
-
-
 PLAN = Annotated[
     bool,
     typer.Option(
@@ -76,94 +64,6 @@ PLAN = Annotated[
         "It goes to an argument that ends in .toml, else into this folder, named as the log.",
     ),
 ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadingOptions:
-    """Options for how logs are read."""
-
-    collector: COLLECTOR = None
-    columns: COLUMNS = None
-    user: Annotated[
-        str | None,
-        typer.Option(
-            help="Column with the user id; row: no user is known, and rows are counted.",
-            metavar="COLUMN",
-        ),
-    ] = None
-    visitor: Annotated[
-        bool,
-        typer.Option("--visitor", help=f"Count visitors of a log of requests: {VISITOR_RULE}."),
-    ] = False
-    time: Annotated[
-        str | None,
-        typer.Option(
-            help="Column with the time; DATE,TIME: two columns that make it up.", metavar="COLUMN"
-        ),
-    ] = None
-    log_format: LOG_FORMAT = ""
-    weight: Annotated[
-        str | None,
-        typer.Option(
-            help="Column with the number of users that a record represents.", metavar="COLUMN"
-        ),
-    ] = None
-    names: NAMES = None
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(help="A column that is not an API; repeat for others.", metavar="COLUMN"),
-    ] = None
-    elements: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A column of lists, such as fonts, each element of which is an API; repeat for "
-            "further ones.",
-            metavar="COLUMN",
-        ),
-    ] = None
-    null: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A text that means a missing value, such as NA; repeat for further ones.",
-            metavar="TEXT",
-        ),
-    ] = None
-    flatten: Annotated[
-        bool,
-        typer.Option(
-            "--flatten/--no-flatten", help="Whether each leaf of a nested column is an API."
-        ),
-    ] = True
-
-    def column_map(self) -> ColumnMap:
-        """Read the column map as it is now, with what the options say in place of its own."""
-        column_map = ColumnMap.from_toml(self.columns) if self.columns else ColumnMap()
-        options = {"user": self.user, "time": self.time, "weight": self.weight}
-        named = {field: name for field, name in options.items() if name is not None}
-        return replace(
-            column_map,
-            columns={**column_map.columns, **named},
-            apis={**column_map.apis, **assigned(self.names or ())},
-            ignore=column_map.ignore | set(self.ignore or ()),
-            elements=column_map.elements | set(self.elements or ()),
-            flatten=column_map.flatten and self.flatten,
-            absent=column_map.absent | set(self.null or ()),
-            visitor=column_map.visitor or self.visitor,
-            log_format=self.log_format or column_map.log_format,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Storing(ReadingOptions):
-    """Options for how logs are read and stored."""
-
-    digest_values: Annotated[
-        bool,
-        typer.Option(
-            "--digest-values",
-            help="Store keyed digests instead of values; only for a new database, and permanent.",
-        ),
-    ] = False
 
 
 STRICT = Annotated[
@@ -313,21 +213,6 @@ def who_counts(report: BatchReport) -> Iterator[str]:
             f"{report.source}: {report.unordered:,} {report.unit or 'user'}s have several rows "
             "without a time, with different values; the last one counts; --time COLUMN orders them"
         )
-
-
-def assigned(assignments: Iterable[str]) -> dict[str, str]:
-    """Read `NAME=API`; without an API the name is none of the vocabulary.
-
-    Raises:
-        InputError: One has another form.
-    """
-    found = {}
-    for text in assignments:
-        name, equals, api = text.rpartition("=")
-        if not (name and equals):
-            raise InputError(f"{text!r} is not of the form NAME=API")
-        found[name] = api.strip()
-    return found
 
 
 def note_names(names: Mapping[str, str], quiet: bool) -> None:

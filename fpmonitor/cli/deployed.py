@@ -1,4 +1,4 @@
-"""Options of `check` for a list that is in use."""
+"""Options of `check` and `watch`, for a list that is in use."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from fpmonitor.cli.output import note
 from fpmonitor.errors import InputError
 from fpmonitor.safe_files import read_text
+from fpmonitor.store.windows import Period
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,9 +21,25 @@ if TYPE_CHECKING:
     from fpmonitor.cli.users import Users
     from fpmonitor.decide.decision import Decision
 
+CHECK_EXITS = {"holds": 0, "violated": 1, "cannot tell": 3, None: 3}
 _MOST_BYTES = 64_000_000
 _MOST_FILES = 50  # of a folder
 _SHOWN = 5
+NEWEST = Annotated[
+    Period | None,
+    typer.Option("--by", help="Only check the newest day, week or month (UTC) that is over."),
+]
+WHOLE = Annotated[
+    bool,
+    typer.Option("--all", help="Test every set on the allow list, not the recommended one alone."),
+]
+NEW_USERS = Annotated[
+    bool,
+    typer.Option(
+        "--new-users",
+        help="The list was decided on none of the users in the database: decides more.",
+    ),
+]
 
 
 def list_text(path: Path) -> str:

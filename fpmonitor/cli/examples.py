@@ -171,6 +171,10 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "audit certificate decision.json",
         "audit certificate decision.json --db fpmonitor.duckdb",
     ),
+    "audit union": (
+        "audit union decision.json other.json --db fpmonitor.duckdb --db other.duckdb",
+        "audit union decision.json other.json --db fpmonitor.duckdb",
+    ),
     "audit baseline": (
         "audit baseline --users 1000 --weight 0.001",
         "audit baseline --users 1000 --weight 0.001 --counts 5",

@@ -11,8 +11,8 @@ import typer
 
 from fpmonitor.account import summary
 from fpmonitor.cli.context import INVOCATION, open_monitor
-from fpmonitor.cli.data import ReadingOptions
 from fpmonitor.cli.output import progress_line
+from fpmonitor.cli.reading import ReadingOptions
 from fpmonitor.errors import PolicyError, some_of
 from fpmonitor.policy import PLAIN_DRAWS, SampleModel
 from fpmonitor.render.decisions import headline

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from fpmonitor.cli import singling_out
+from fpmonitor.cli.apart import union
 from fpmonitor.cli.certificate import certificate
 from fpmonitor.cli.context import open_database
 from fpmonitor.cli.options import FORMAT, QUIET, share
@@ -256,6 +257,7 @@ def manifest_name(made: Release) -> str:
 
 audit.command("queries")(queries)
 audit.command("certificate")(certificate)
+audit.command("union")(union)
 audit.command("baseline")(singling_out.baseline)
 audit.command("examples")(singling_out.examples)
 audit.command("pseudonymous")(singling_out.pseudonymous)

@@ -13,17 +13,16 @@ from fpmonitor.cli.context import INVOCATION
 from fpmonitor.cli.options import ENGINE, PART, QUIET, Exposure, number_of_users
 from fpmonitor.cli.output import Shown, note, progress_line
 from fpmonitor.cli.users import TransformedUsers, note_view
+from fpmonitor.cluster.asking import UserPart
 from fpmonitor.cluster.engine import open_engine
-from fpmonitor.cluster.parts import UserPart
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.value_sample import ENTRIES
 from fpmonitor.render import sketches
 from fpmonitor.secret_files import make_key_file
 from fpmonitor.sketch.file import Sketch, read_sketch, write_sketch
-from fpmonitor.sketch.making import sketch_population, sketch_table
+from fpmonitor.sketch.making import SketchPlan, share_level, sketch_population, sketch_table
 from fpmonitor.sketch.merge import merge_sketches
-from fpmonitor.sketch.plan import SketchPlan, share_level
 from fpmonitor.sketch.words import read_sketch_key
 from fpmonitor.unit import check_limits
 from fpmonitor.vocabulary import split_names

@@ -91,7 +91,7 @@ FIRST: tuple[Entry, ...] = (
         "Test a decision or list on current data. `watch` repeats it.",
         modes=(Entry("--compare", "fpmonitor.cli.report:compare_command"),),
     ),
-    Entry("watch", "fpmonitor.cli.monitoring:watch", hidden=True),
+    Entry("watch", "fpmonitor.cli.watching:watch", hidden=True),
     Entry("look", "fpmonitor.cli.look:look", hidden=True),
     Entry("mcp", "fpmonitor.cli.ui:mcp", hidden=True),
 )

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from fpmonitor.cli.context import INVOCATION, open_monitor
-from fpmonitor.cli.data import LOGS, NAMES, ReadingOptions, assigned, note_accounts
+from fpmonitor.cli.data import LOGS, note_accounts
 from fpmonitor.cli.options import DB, DEFAULT_DB, ENGINE, FORMAT, PART, QUIET, ROWS_ARE_USERS
 from fpmonitor.cli.output import Shown, emit, note, progress_line, show
-from fpmonitor.cluster.asking import AT_ONCE, Asked, Dialect, all_sets, statement_of
+from fpmonitor.cli.reading import NAMES, ReadingOptions, assigned
+from fpmonitor.cluster.asking import AT_ONCE, Asked, Dialect, UserPart, all_sets, statement_of
 from fpmonitor.cluster.engine import open_engine
 from fpmonitor.cluster.fetching import fetch_visits
-from fpmonitor.cluster.parts import UserPart
 from fpmonitor.cluster.rounds import begin
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, PolicyError

@@ -110,8 +110,7 @@ class AnsweredSets:
         found: dict[ApiSet | None, list[Groups]] = {}
         for line in _lines(content, name):
             apis = _set_of(line["apis"], name)
-            numbers = [_whole(line[column], name) for column in _COLUMNS[1:]]
-            lacking, smallest, largest, users = numbers
+            lacking, smallest, largest, users = (_whole(line[c], name) for c in _COLUMNS[1:])
             if lacking > 1 or smallest > largest:
                 raise InputError(f"{name}: not an answer", hint=_HINT)
             found.setdefault(apis, []).append(Groups(bool(lacking), smallest, largest, users))
@@ -164,7 +163,7 @@ def _lines(content: bytes, name: str) -> Iterator[dict[str, str]]:
     separator = max(",;\t|", key=first.count)
     header: list[str] | None = None
     try:
-        for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator):
+        for row in [*csv.reader(io.StringIO(text, newline=""), delimiter=separator)] or [[]]:
             names = [cell.strip().casefold() for cell in row]
             if {*_COLUMNS} <= {*names}:
                 header = names  # once more where files were put one after the other
@@ -174,8 +173,6 @@ def _lines(content: bytes, name: str) -> Iterator[dict[str, str]]:
                 yield dict(zip(header, row, strict=False))
     except csv.Error as error:
         raise InputError(f"{name}: not CSV ({error})", hint=_HINT) from error
-    if header is None:
-        raise InputError(f"{name}: no answer with {', '.join(_COLUMNS)}", hint=_HINT)
 
 
 def _set_of(text: str, name: str) -> ApiSet | None:
@@ -222,14 +219,7 @@ def _spectrum(groups: Iterable[Groups], side: Side, *, absent_alone: bool) -> Co
 
 
 class AnsweredSpectra(SpectrumQueries):
-    """Spectra that were answered.
-
-    Args:
-        apis: The columns.
-        answers: What was answered.
-        ask: Called with sets that no answer is of: it adds the answers, or raises what is to be
-            done.
-    """
+    """Spectra that were answered; of further sets `ask` adds the answers, or raises what to do."""
 
     def __init__(
         self, apis: Iterable[str], answers: AnsweredSets, ask: Callable[[Sequence[ApiSet]], None]
@@ -297,9 +287,8 @@ class AnsweredSpectra(SpectrumQueries):
             for api in apis:
                 if api not in self.apis:
                     raise UnknownNameError("API", api, self.apis)
-        everyone = (
-            Groups(lacking=False, smallest=self.users, largest=self.users, users=self.users),
-        )
+        users = self.users
+        everyone = (Groups(lacking=False, smallest=users, largest=users, users=users),)
         found = {apis: self._answers.of(apis) if apis else everyone for apis in wanted}
         unknown = [apis for apis, groups in found.items() if groups is None]
         if unknown:
@@ -329,13 +318,11 @@ class AnsweredSpectra(SpectrumQueries):
         """Count for each of some APIs the users with each value, whatever it is, and without."""
         found = {}
         for api, groups in zip(apis, self.groups([[api] for api in apis]), strict=True):
-            having = [one for one in groups if not one.lacking]
-            sizes: Iterable[int] = ()
-            if having:
+            found[api] = {ABSENT: sum(one.users for one in groups if one.lacking)}
+            if having := [one for one in groups if not one.lacking]:
                 spectrum = _spectrum(having, self._side, absent_alone=False)
                 sizes = np.repeat(spectrum.counts, spectrum.values).tolist()
-            absent = sum(one.users for one in groups if one.lacking)
-            found[api] = {ABSENT: absent, **dict(enumerate(sizes, ABSENT + 1))}
+                found[api] |= dict(enumerate(sizes, ABSENT + 1))
         return found
 
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
@@ -393,11 +380,6 @@ class AnsweredSnapshot(Snapshot):
     def users(self) -> int:
         """Number of rows."""
         return self.spectra.users
-
-    @property
-    def is_masked(self) -> bool:
-        """Whether groups of few users are told as one sum."""
-        return self.spectra.least is not None
 
     def in_memory(self, apis: int) -> bool:
         """Return false: no rows are here."""

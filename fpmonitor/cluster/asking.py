@@ -1,5 +1,8 @@
 """The text of all that is asked of rows elsewhere, in the dialect of whoever holds them.
 
+SQL of `queries/` is written for DuckDB, and sqlglot translates it; what it does not know is a
+function of ours here, with its text in each dialect.
+
 One statement counts the groups of sets of columns, for whoever may run it: nothing but counts is in
 its answer, which `answered.py` reads. Others fetch rows: visits for a database, and fingerprints
 for a sketch.
@@ -14,13 +17,15 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from fpmonitor.cluster.portable import sqlglot, transpile
-from fpmonitor.errors import InputError, excerpt, reason_of
+import msgspec
+
+from fpmonitor.errors import InputError, excerpt, install, reason_of
 from fpmonitor.sql import quote_name, quote_path, quote_text, statement
 from fpmonitor.unit import Unit  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from types import ModuleType
 
 Dialect = Literal[
     "bigquery", "clickhouse", "databricks", "duckdb", "postgres", "snowflake", "spark", "trino"
@@ -31,9 +36,83 @@ DIALECTS: tuple[str, ...] = get_args(Dialect)
 _GROUPING_SETS = frozenset(("bigquery", "clickhouse", "duckdb", "snowflake", "trino"))
 _MOST_GROUPED = 60  # columns: each has a bit of a number
 _QUERY = re.compile(r"\s*\(?\s*(SELECT|WITH|FROM)\s", re.IGNORECASE)
+MAX_PARTS = 1 << 16  # of the users
+_PART = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?/([0-9]{1,5})")
 AT_ONCE = 8  # candidates, of which all sets are asked in one statement
 _NOBODY = "CASE WHEN CAST({0} AS VARCHAR) = '' THEN NULL ELSE {0} END"
 _NO_NUMBER = "CASE WHEN CAST({0} AS VARCHAR) IN ('NaN', 'nan') THEN NULL ELSE {0} END"
+# A value as a text that is ordered by its bytes, not as in a language.
+_TEXT_ORDER = {
+    "clickhouse": "CAST({0} AS Nullable(String))",
+    "postgres": 'CAST({0} AS VARCHAR) COLLATE "C"',
+    "": "CAST({0} AS VARCHAR)",
+}
+_FIRST_DIGITS = "substr(sha2({0}, 256), 1, 8)"
+# The first 32 bits of SHA-256 of a text, as a whole number.
+_HASH_NUMBER = {
+    "bigquery": "CAST(CONCAT('0x', SUBSTR(TO_HEX(SHA256({0})), 1, 8)) AS INT64)",
+    "clickhouse": "CAST(reinterpretAsUInt32(reverse(substring(SHA256({0}), 1, 4))) "
+    "AS Nullable(Int64))",
+    "databricks": f"CAST(conv({_FIRST_DIGITS}, 16, 10) AS BIGINT)",
+    "duckdb": "CAST('0x' || substr(sha256({0}), 1, 8) AS BIGINT)",
+    "postgres": "CAST(CAST('x' || substr(encode(sha256(convert_to({0}, 'UTF8')), 'hex'), 1, 8) "
+    "AS BIT(32)) AS BIGINT)",
+    "snowflake": f"TO_NUMBER({_FIRST_DIGITS}, 'XXXXXXXX')",
+    "spark": f"CAST(conv({_FIRST_DIGITS}, 16, 10) AS BIGINT)",
+    "trino": "from_base(substr(to_hex(sha256(to_utf8({0}))), 1, 8), 16)",
+}
+_FUNCTIONS = {"text_order": _TEXT_ORDER, "hash_number": _HASH_NUMBER}
+
+
+def sqlglot() -> ModuleType:
+    """Import sqlglot, or say which extra has it."""
+    try:
+        import sqlglot as module  # noqa: PLC0415 -- an extra
+    except ImportError as error:
+        raise needs_extra("sqlglot", "warehouse") from error
+    return module
+
+
+def needs_extra(module: str, extra: str = "spark") -> InputError:
+    """Return the error for a package of an extra that is not installed."""
+    return InputError(
+        f"other engines need the package {module}, which is not installed", hint=install(extra)
+    )
+
+
+def macros() -> list[str]:
+    """Return statements that let DuckDB know the functions of ours."""
+    return [
+        f"CREATE OR REPLACE TEMP MACRO {name}(x) AS {_text_in(name, 'duckdb').format('x')}"
+        for name in _FUNCTIONS
+    ]
+
+
+def _text_in(name: str, dialect: str) -> str:
+    texts = _FUNCTIONS[name]
+    return texts.get(dialect) or texts[""]
+
+
+def transpile(text: str, dialect: str, *, pretty: bool = False) -> str:
+    """Return a DuckDB statement, whose names are quoted, in another dialect of sqlglot.
+
+    For people it is written over several lines (`pretty`).
+
+    Raises:
+        InputError: A dialect that sqlglot does not know, or no statement.
+    """
+    try:
+        tree = sqlglot().parse_one(text, read="duckdb")
+        # Inner nodes first, so that the arguments of a function are translated before it is text.
+        for node in [*tree.find_all(sqlglot().exp.Anonymous)][::-1]:
+            if node.name.lower() in _FUNCTIONS:
+                [argument] = (each.sql(dialect=dialect) for each in node.expressions)
+                text = _text_in(node.name.lower(), dialect).format(argument)
+                node.replace(sqlglot().parse_one(text, read=dialect))
+        return str(tree.sql(dialect=dialect, comments=False, pretty=pretty))
+    except ValueError as error:
+        reason = reason_of(error)
+        raise InputError(f"cannot translate a statement to {dialect}: {reason}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +158,47 @@ class Asked:
             raise InputError("--time: whose?", hint="name the column of the user: --user COLUMN")
 
 
+class UserPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Users by the hash of their name: those in places `first` to `last` of `of`, from 1.
+
+    Raises:
+        InputError: There is no such place.
+    """
+
+    first: int
+    last: int
+    of: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.first <= self.last <= self.of <= MAX_PARTS:
+            raise InputError(
+                f"part {self.first}-{self.last}/{self.of}: no such part",
+                hint=f"a part is 3/16 or 2-16/16, of at most {MAX_PARTS:,}",
+            )
+
+    @classmethod
+    def from_text(cls, text: str) -> UserPart:
+        """Read a part, as 3/16 or 2-16/16; errors as of the type."""
+        found = _PART.fullmatch(text)
+        if found is None:
+            raise InputError(f"{text!r} is not a part of the users", hint="such as 3/16 or 2-16/16")
+        first, last, of = found.groups()
+        return cls(int(first), int(last or first), int(of))
+
+    def __str__(self) -> str:
+        places = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+        return f"{places}/{self.of}"
+
+    def is_apart_from(self, other: UserPart) -> bool:
+        """Whether no user can be in both."""
+        return self.of == other.of and (self.last < other.first or other.last < self.first)
+
+    def holds(self, person: str) -> str:
+        """Return the condition that a user is in it, in SQL for `transpile`."""
+        place = f"hash_number(CAST({person} AS VARCHAR)) % {self.of}"
+        return f"{place} >= {self.first - 1} AND {place} < {self.last}"
+
+
 def all_sets(apis: Sequence[str]) -> list[tuple[str, ...]]:
     """Return all sets of some APIs but the empty one, the smallest first."""
     return [each for size in range(1, len(apis) + 1) for each in combinations(apis, size)]
@@ -117,10 +237,8 @@ def statement_of(question: Asked, sets: Iterable[Sequence[str]]) -> str:
 def fingerprints(question: Asked, *, condition: str = "", grouped: bool) -> str:
     """Write the query of the values of users, `c0` and so on in the order of the APIs.
 
-    It has a row for each user; or if `grouped` one for each fingerprint, with its `users`.
-
-    Args:
-        condition: Which users, in terms of `person`, the text that names one.
+    It has a row for each user; or if `grouped` one for each fingerprint, with its `users`. The
+    condition says which users, in terms of `person`, the text that names one.
     """
     columns = [f"c{i}" for i in range(len(question.apis))]
     names = ", ".join(columns)
@@ -163,19 +281,13 @@ def _written(text: str, table: str, dialect: str, *, pretty: bool = False) -> st
 
     DuckDB here takes statements as they are, without sqlglot.
     """
-    here = _placeholder(text)
+    here = "asked_table"
+    while here in text:  # a name that stands nowhere else in it
+        here += "_"
     text = text.replace("{here}", here)
     if pretty or dialect != "duckdb":
         text = transpile(text, dialect, pretty=pretty)
     return text.replace(here, _table(table, dialect, checked=pretty or dialect != "duckdb"))
-
-
-def _placeholder(text: str) -> str:
-    """Return a name that stands nowhere in a statement."""
-    name = "asked_table"
-    while name in text:
-        name += "_"
-    return name
 
 
 def _table(table: str, dialect: str, *, checked: bool) -> str:
@@ -229,13 +341,9 @@ def _visits(question: Asked, columns: Sequence[str], *, as_they_are: bool = Fals
         return f"v.{quote_name(column)}"
 
     form = "{0}" if as_they_are else _NO_NUMBER
-    shown = [
-        f"{form.format(called(api))} AS {column}"
-        for api, column in zip(question.apis, columns, strict=False)
-    ]
-    shown.insert(
-        0, f"{'1' if question.user is None else _NOBODY.format(called(question.user))} AS person"
-    )
+    shown = [f"{'1' if question.user is None else _NOBODY.format(called(question.user))} AS person"]
+    for api, column in zip(question.apis, columns, strict=False):
+        shown.append(f"{form.format(called(api))} AS {column}")
     if question.time is not None:
         shown.append(f"{called(question.time)} AS moment")
     return statement("asked/rows", columns=", ".join(shown), table="{here}")
@@ -255,20 +363,13 @@ def _persons(question: Asked, columns: Sequence[str], condition: str = "") -> st
 
 def _one_by_one(sets: Sequence[Sequence[str]]) -> tuple[Sequence[int], str]:
     """Return the numbers of sets, and the statement that counts them one after the other."""
-    texts = [
-        statement(
-            "asked/groups",
-            place=str(place),
-            lacking=f"max(CASE WHEN {_any_absent(columns)} THEN 1 ELSE 0 END)",
-            columns=", ".join(columns),
-        )
-        for place, columns in enumerate(sets)
-    ]
+    texts = []
+    for place, columns in enumerate(sets):
+        absent = " OR ".join(f"{column} IS NULL" for column in columns)
+        lacking = f"max(CASE WHEN {absent} THEN 1 ELSE 0 END)"
+        more = {"lacking": lacking, "columns": ", ".join(columns)}
+        texts.append(statement("asked/groups", place=str(place), **more))
     return range(len(sets)), " UNION ALL ".join(texts)
-
-
-def _any_absent(columns: Iterable[str]) -> str:
-    return " OR ".join(f"{column} IS NULL" for column in columns)
 
 
 def _by_grouping_sets(

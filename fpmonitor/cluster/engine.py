@@ -6,16 +6,19 @@ in its dialect is done here.
 
 from __future__ import annotations
 
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
 from fpmonitor.closing import Closing
-from fpmonitor.cluster.portable import macros, needs_extra
+from fpmonitor.cluster.asking import macros, needs_extra
 from fpmonitor.duckdb_connection import (
     ArrowStream,
     DuckDBError,
@@ -26,6 +29,7 @@ from fpmonitor.duckdb_connection import (
 from fpmonitor.errors import EngineLostError, InputError, StoreError, excerpt, reason_of
 from fpmonitor.masking import masked_quotes
 from fpmonitor.sql import statement
+from fpmonitor.store.staging import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +40,7 @@ _ROWS_AT_ONCE = 1 << 15
 # Objects of Python, which take ten times the memory: 2,000,000 visits of Postgres took 709 MB by as
 # many rows at once as above, and take 497.
 _ROWS_OF_DRIVER = 1 << 13
+_HELD = (bool, bytes, date, datetime, float, int, str, time, timedelta, type(None))
 # Scheme of an address, without what follows a plus -> the name of its SQL, as sqlglot knows it.
 _DIALECT_OF = {
     "bigquery": "bigquery",
@@ -113,11 +118,8 @@ def check_address(address: str) -> None:
     """
     scheme, separator, _ = address.partition("://")
     if not separator or scheme.partition("+")[0] not in {*_DIALECT_OF, *ENGINES}:
-        raise InputError(
-            "--engine: "
-            f"{excerpt(without_parameters(address.rpartition('@')[2]))!r} is not an engine",
-            hint=_HINT,
-        )
+        shown = excerpt(without_parameters(address.rpartition("@")[2]))
+        raise InputError(f"--engine: {shown!r} is not an engine", hint=_HINT)
 
 
 def open_engine(address: str | None = None) -> Engine:
@@ -149,13 +151,13 @@ class DuckEngine(Engine):
             self._connection = connect(path or ":memory:", **settings)
             for text in ("SET TimeZone = 'UTC'", *macros()):
                 self._connection.execute(text)
+            self._connection.create_function("canonical_json", canonical_json)
         except DuckDBError as error:
             raise InputError(
                 f"{excerpt(self.address)}: no database of DuckDB that can be read "
                 f"({excerpt(masked_quotes(reason_of(error)))})"
             ) from error
         self._thread = ThreadPoolExecutor(1)
-        self._functions: set[str] = set()
 
     def close(self) -> None:
         """End what is under way."""
@@ -206,12 +208,6 @@ class DuckEngine(Engine):
         """Let `name` stand for rows that are not its own, until others take its place."""
         self._connection.register(name, ArrowStream(frame))
 
-    def add_function(self, name: str, function: Callable[[str], str]) -> None:
-        """Let statements call a function of one text."""
-        if name not in self._functions:
-            self._connection.create_function(name, function, ["VARCHAR"], "VARCHAR")
-            self._functions.add(name)
-
 
 class Warehouse(Engine):
     """What SQLAlchemy and the driver of a maker connect to, for each query anew.
@@ -250,17 +246,17 @@ class Warehouse(Engine):
         try:
             with self._engine.connect() as connection:
                 # Without parameters a percent sign is one.
-                options = {"stream_results": True, "max_row_buffer": _ROWS_OF_DRIVER}
-                options |= {"no_parameters": True}
+                options = {"max_row_buffer": _ROWS_OF_DRIVER, "no_parameters": True}
                 # Without the semicolon, which drivers of some warehouses refuse.
-                found = connection.execution_options(**options).exec_driver_sql(
-                    text.rstrip().removesuffix(";")
-                )
-                names = [*found.keys()]
-                yield pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
-                for part in found.partitions(_ROWS_OF_DRIVER):
-                    rows = [tuple(row) for row in part]
-                    yield pl.DataFrame(rows, names, orient="row", infer_schema_length=None)
+                asked = connection.execution_options(stream_results=True, **options)
+                with asked.exec_driver_sql(text.rstrip().removesuffix(";")) as found:
+                    names = [*found.keys()]
+                    yield pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
+                    for part in found.partitions(_ROWS_OF_DRIVER):
+                        rows = [tuple(row) for row in part]
+                        if not {type(value) for row in rows for value in row} <= {*_HELD}:
+                            rows = [*zip(*map(_held_column, zip(*rows, strict=True)), strict=True)]
+                        yield pl.DataFrame(rows, names, orient="row", infer_schema_length=None)
         except exc.OperationalError as error:
             reason = excerpt(masked_quotes(reason_of(error.orig or error)))
             raise EngineLostError(
@@ -271,6 +267,29 @@ class Warehouse(Engine):
             raise _refused(self.address, getattr(error, "orig", None) or error) from error
         except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
             raise _refused(self.address, error) from error
+
+
+def _held_column(column: Sequence[Any]) -> list[Any]:
+    kinds = {type(value) for value in column} - {type(None)}
+    if dict in kinds and len(kinds) > 1:  # Polars would leave the others out
+        raise TypeError("objects of JSON and other values in one column")
+    return [*map(_held, column)]
+
+
+def _held(value: Any) -> Any:
+    """Return a value as a frame holds it, with a text that does not follow from other rows.
+
+    Polars would find one scale for all decimals, and one type for all lists; it has no UUIDs.
+    """
+    if isinstance(value, dict):  # JSON
+        return {name: _held(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return json.dumps(value, default=str, ensure_ascii=False)
+    if isinstance(value, Decimal):
+        return None if value.is_nan() else format(value, "f")
+    if isinstance(value, memoryview):
+        return bytes(value)
+    return value if isinstance(value, _HELD) else str(value)
 
 
 def _close_lost(context: Any) -> None:
@@ -284,5 +303,5 @@ def _refused(address: str, error: BaseException) -> StoreError:
     reason = excerpt(masked_quotes(reason_of(Exception(str(error)))))
     return StoreError(
         f"{address} refused the statement ({reason})",
-        hint="does the table have these columns, letter for letter?",
+        hint="does the table have these columns, letter for letter? give JSON and lists as text",
     )

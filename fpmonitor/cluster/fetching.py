@@ -25,8 +25,8 @@ from fpmonitor.store.names import say_names
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fpmonitor.cluster.asking import UserPart
     from fpmonitor.cluster.engine import Engine
-    from fpmonitor.cluster.parts import UserPart
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.store.batches import BatchReport
     from fpmonitor.store.database import Database
@@ -51,7 +51,6 @@ def fetch_visits(
         table: A table, a query or files of Parquet, as the engine names them.
         column_map: Names the columns. With one of the time, rows before the newest moment that is
             known are not read again; without, all are, and nothing that is known is stored twice.
-        part: Only these users.
     """
     label = _label(engine, table, part)
     conditions, latest = [], ""
@@ -60,10 +59,10 @@ def fetch_visits(
         conditions.append(part.holds(user))
     if (time := column_map.columns.get("time")) is not None:
         [moment] = engine.frame(newest(table, engine.dialect, time)).row(0)
-        latest = _text_of(moment, time)
+        latest, kind = _text_and_type(moment, time)
         [since] = [*database.rows("fetched/newest", label=label), ("",)][0]
         if since:
-            literal = f"CAST({quote_text(since)} AS {_kind_of(moment)})"
+            literal = f"CAST({quote_text(since)} AS {kind})"
             conditions.append(f"v.{quote_name(time)} >= {literal}")
     text = visits(table, engine.dialect, condition=" AND ".join(conditions) or "TRUE")
     reports = []
@@ -99,27 +98,21 @@ def _stored(
         return ingest_log(database, log, choose_collector(log, named), named)
 
 
-def _text_of(moment: Any, column: str) -> str:
-    """Return the text of the newest moment of a table, empty where there is none.
+def _text_and_type(moment: Any, column: str) -> tuple[str, str]:
+    """Return the text of the newest moment of a table, empty where there is none, and its type.
 
     It is not in the future, or the clock of one visitor would hide all new rows.
     """
     if moment is None:
-        return ""
+        return "", "DATE"
     now = datetime.now(UTC)
     if isinstance(moment, datetime):
         if moment.tzinfo is None:
-            return str(min(moment, now.replace(tzinfo=None)))
-        return str(min(moment.astimezone(UTC), now))
+            return str(min(moment, now.replace(tzinfo=None))), "TIMESTAMP"
+        return str(min(moment.astimezone(UTC), now)), "TIMESTAMPTZ"
     if isinstance(moment, date):
-        return str(min(moment, now.date()))
+        return str(min(moment, now.date())), "DATE"
     raise InputError(
         f"--time: the column {excerpt(column)!r} holds no times of the engine",
         hint="turn it into a timestamp in a query, so that new rows can be recognised",
     )
-
-
-def _kind_of(moment: Any) -> str:
-    if not isinstance(moment, datetime):
-        return "DATE"
-    return "TIMESTAMP" if moment.tzinfo is None else "TIMESTAMPTZ"

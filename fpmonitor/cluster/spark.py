@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import polars as pl
 
 from fpmonitor.calls import begun
+from fpmonitor.cluster.asking import needs_extra
 from fpmonitor.cluster.engine import Engine, without_parameters
-from fpmonitor.cluster.portable import needs_extra
 from fpmonitor.errors import EngineLostError, InputError, StoreError, excerpt
 from fpmonitor.masking import masked_quotes
 
@@ -32,10 +32,7 @@ _GIVEN_UP = r".*RETRIES_EXCEEDED"
 
 
 class SparkEngine(Engine):
-    """A session on a server of Spark Connect.
-
-    Args:
-        url: `sc://host:port`; further parameters as Spark Connect writes them.
+    """A session on a server at `sc://host:port`; further parameters as Spark Connect writes them.
 
     Raises:
         InputError: The extra `spark` is not installed, or the address is not one.

@@ -137,7 +137,7 @@ def _lists(decision: Decision, most_steps: int | None = None) -> Iterator[Discre
 
 def _other_question(decision: Decision) -> str:
     """Say of which other question the proof of a decision is."""
-    policy, level = decision.policy, decision.tested_at
+    policy, level = decision.policy, decision.scored_at
     if not decision.proof:
         return ""
     if level is None or decision.setting == "sample":

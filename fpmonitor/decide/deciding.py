@@ -16,6 +16,7 @@ import numpy as np
 from fpmonitor.decide.asked import Search
 from fpmonitor.decide.best import best_set
 from fpmonitor.decide.decision import ApiSet, BestSearch, Cut, Decision
+from fpmonitor.decide.declared import DeclaredVectors
 from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.search import Borders, Sought, search
@@ -36,6 +37,7 @@ from fpmonitor.population.beside import (
     unit_spectrum,
     units_beside,
 )
+from fpmonitor.population.level_source import LevelSource
 from fpmonitor.spectrum import CohortSpectrum, SpectrumSource
 
 MANY = 25  # candidates, above which the best set is searched before the borders
@@ -48,7 +50,7 @@ _BORDERS = 0.5  # of it, for the borders of levels, before their best vector is 
 _BIASES = (1.02, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -82,8 +84,10 @@ def decide(source: SpectrumSource, open_decision: Decision, how: Search | None =
         )
     if open_decision.level is None and not open_decision.components and not open_decision.is_exact:
         open_decision = replace(open_decision, level=policy.delta)
+    open_decision = _with_declared(open_decision, source)
     if how.known is not None:
         check_same(how.known, open_decision)
+    sought = _Sought.of(open_decision, how)
     tests: Tests | None = None
     proven: Borders | None = None
     with suppress(KeyboardInterrupt), INTERRUPTS.passing():
@@ -91,11 +95,12 @@ def decide(source: SpectrumSource, open_decision: Decision, how: Search | None =
         tests = tests_of(open_decision, source)
         if how.known is not None:
             proven = _proven(how.known, source, tests).without(open_decision.no_evidence)
+        if tests.declared is not None:
+            proven = tests.declared.borders(source, sought, proven or Borders.nothing())
     if not (open_decision.is_exact or tests is None or tests.proof):
         raise _nothing_certified(policy, source.users)
     if tests is not None and open_decision.policy.cohorts is not None:
         _check_cohorts(open_decision.policy, open_decision.policy.cohorts.given, source, tests)
-    sought = _Sought.of(open_decision, how)
     before = None if how.known is None else how.known.search
     if tests is None:
         found = sought.unsearched(source.apis, proven or Borders.nothing(), before)
@@ -116,6 +121,13 @@ def decide(source: SpectrumSource, open_decision: Decision, how: Search | None =
             decided = replace(decided, bias_tolerated=_bias_tolerated(source, decided))
     decided = replace(decided, seconds=round(time.perf_counter() - started, 3))
     return replace(decided, guarantee=guarantee(decided))
+
+
+def _with_declared(open_decision: Decision, source: SpectrumSource) -> Decision:
+    """Return a decision that notes at which levels its users showed declared values alone."""
+    if not isinstance(source, LevelSource) or DeclaredVectors.of(open_decision) is None:
+        return open_decision
+    return replace(open_decision, declared=source.declared)
 
 
 def _check_cohorts(
@@ -422,6 +434,8 @@ def _best_first(
         block=[*known.block, *blocked],
         undecided=[*known.undecided, *best.refused],
     )
+    if sought.has_levels:  # exact limits allow vectors that scores do not
+        borders = borders.proving([], [], evaluated=0)
     searched = replace(searched, allow=best.reached)
     return _Found(borders, best.bound, possible, evaluated, best.sets, searched)
 
@@ -575,7 +589,7 @@ def recheck(decision: Decision, source: SpectrumSource) -> dict[ApiSet, Verdict]
     least, judge = source.least, Judge.of(decision, source)
     return {
         apis: judge.verdict(
-            len(apis), source.spectrum(apis), None if least is None else least.spectrum(apis)
+            apis, source.spectrum(apis), None if least is None else least.spectrum(apis)
         )
         for apis in decision.allow
     }
@@ -597,13 +611,15 @@ class Judge(NamedTuple):
         return cls(tests_of(decision, users))
 
     def verdict(
-        self, size: int, spectrum: CountSpectrum, least: CountSpectrum | None = None
+        self, apis: Collection[str], spectrum: CountSpectrum, least: CountSpectrum | None = None
     ) -> Verdict:
-        """Judge a set of `size` APIs; by `least` it is blocked, where others are told less."""
-        if self.tests.allows(spectrum, size):
+        """Judge a set and all that comes along; by `least` it is blocked, where others see less."""
+        if self.tests.allows(spectrum, len(apis)):
             return "allow"
-        above = self.tests.above(least or spectrum, size, least=least is not None)
-        return "block" if above else "undecided"
+        above = self.tests.above(least or spectrum, len(apis), least=least is not None)
+        declared = self.tests.declared
+        exact = None if declared is None or least is not None else declared.verdict(apis, spectrum)
+        return exact or ("block" if above else "undecided")
 
 
 class UnitTest(NamedTuple):
@@ -618,13 +634,17 @@ class UnitTest(NamedTuple):
 
 
 class Tests(NamedTuple):
-    """What sets are allowed and blocked by: see `Criteria`; and the proof, for a population."""
+    """What sets are allowed and blocked by: see `Criteria`; and the proof, for a population.
+
+    Level vectors may be decided by exact limits alone: `declared`.
+    """
 
     allow: Criterion
     block: Criterion
     refute: Refutation | None = None
     proof: Proof | None = None
     conditions: tuple[UnitTest, ...] = ()
+    declared: DeclaredVectors | None = None
 
     def allows(self, spectrum: CountSpectrum, size: int) -> bool:
         """Whether a set is within the budget, and keeps all conditions, each at the whole level."""
@@ -646,7 +666,8 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
     designed from users. `tested_at` is what the tests share of delta. A number of users is enough
     where no other unit than theirs is asked of, or the numbers of all units: see `beside`.
     """
-    policy, lattice, level = decision.policy, decision.lattice, decision.tested_at
+    policy, lattice, level = decision.policy, decision.lattice, decision.scored_at
+    shown = counted.declared if isinstance(counted, LevelSource) else {}
     if isinstance(counted, SpectrumSource):
         counted = {USERS: counted.users, **units_beside(counted)}
     beside = {USERS: counted} if isinstance(counted, int) else counted
@@ -657,7 +678,10 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
     if level is None:
         criterion = exact_criterion(policy, users, base + largest)
         return Tests(criterion, criterion)
+    declared = None if decision.declared is None else DeclaredVectors.of(decision)
     criteria, proof = _of_users(decision, users, level, largest)
+    if declared is not None and proof:
+        proof["allow"]["declared"] = declared.to_json()
     block, refute = criteria.block, criteria.refute
     if chains is not None and refute.monotone:  # ranks are larger than sets: search to the end
         block = replace(block, largest=None)
@@ -674,6 +698,7 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
         replace(refute, limits=_limits_from(base, refute.limits)),
         proof,
         tuple(conditions),
+        None if declared is None else replace(declared, levels=shown),
     )
 
 

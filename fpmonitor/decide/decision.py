@@ -20,7 +20,7 @@ from fpmonitor.decide.coherence import contradiction
 from fpmonitor.decide.lattice import ApiSet as ApiSet  # noqa: PLC0414 -- for all rooms
 from fpmonitor.decide.lattice import Lattice
 from fpmonitor.errors import InputError
-from fpmonitor.policy import MAX_BIAS, Drawn, Policy
+from fpmonitor.policy import EXACT_PART, MAX_BIAS, Drawn, Policy
 from fpmonitor.population.evidence import Lack, lack_in_words
 from fpmonitor.population.levels import Component, check_components
 from fpmonitor.population.views import View
@@ -123,7 +123,7 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByVisits:
-    """Share of the observed users in groups smaller than k, where last values show far fewer.
+    """Share of the observed users in groups smaller than k, where what counts shows far fewer.
 
     Attributes:
         visit: By one visit of each user, drawn: the mean over draws.
@@ -282,8 +282,10 @@ class Decision(Result):
         coverage: Candidate -> share of the users with a value of it: 1 where fewer than k lack it,
             null where fewer than k have it; null as a whole in files of before.
         design: From whom levels were designed; null where none were.
-        by_visits: What visits show of the recommended set, where last values count and show far
-            fewer; null elsewhere, where nobody looked, and in files of before.
+        declared: Component -> its levels at which all users showed a declared value, whose vectors
+            were also tested by exact limits; null where none were.
+        by_visits: What visits show of the recommended set, where last values or one visit count and
+            show far fewer; null elsewhere, where nobody looked, and in files of before.
         parts: What the limits follow from where nobody saw a whole record, in private collection;
             null elsewhere.
         scope: What it is about, of all that pages can read; null in files of before.
@@ -341,6 +343,7 @@ class Decision(Result):
     proof: Proof | None = None
     confirmation: Confirmation | None = None
     design: DesignPart | None = None
+    declared: Mapping[str, tuple[_Count, ...]] | None = None
     by_visits: ByVisits | None = None
     parts: PartsKnown | None = None
     scope: Scope | None = None
@@ -471,6 +474,12 @@ class Decision(Result):
         level = None if self.is_exact else self.level or self.policy.delta
         cohorts = self.policy.cohorts
         return level if level is None or cohorts is None else level * cohorts.level_share
+
+    @property
+    def scored_at(self) -> float | None:
+        """Share of delta of its scores, beside exact limits or alone."""
+        level = self.tested_at
+        return level if level is None or self.declared is None else level * (1 - EXACT_PART)
 
     @property
     def looked_at_once(self) -> bool:
@@ -762,6 +771,7 @@ class Decision(Result):
             "days",
             "made",
             "design",
+            "declared",
             "first_names",
             "by_visits",
             "parts",
@@ -850,12 +860,28 @@ def _check_scope(decision: Decision) -> None:
     if (scope := decision.scope) is not None:
         if scope.about != decision.about:
             raise InputError(f"not {_NAME}: `scope.about` is not what its candidates are")
+        if scope.vocabulary < len(scope.about):
+            raise InputError(f"not {_NAME}: `scope.vocabulary` is fewer than `scope.about`")
         if scope.window_days != decision.window_days:
             raise InputError(f"not {_NAME}: `scope.window_days` is not as long as `days`")
     elif decision.union_with or (decision.policy.cohorts and decision.policy.cohorts.menu):
         raise InputError(f"not {_NAME}: `scope` is lacking, which all with unions or a menu have")
     if wanting := decision.not_to_join:
         raise InputError(f"not {_NAME}: `union_with` has {wanting}")
+
+
+def _check_cohorts(decision: Decision) -> None:
+    """Refuse a promise to cohorts that is not the one whose test the file holds."""
+    told = None if decision.proof is None else decision.proof.get("allow", {}).get("cohorts")
+    asked = decision.policy.cohorts
+    if told is None:
+        return
+    if asked is None:
+        raise InputError(f"not {_NAME}: `policy.cohorts` is lacking, and `proof` is of cohorts")
+    for name in ("least_share", "worst_share"):
+        value = getattr(asked, name)
+        if told.get(name, value) != value:  # files of before do not tell it
+            raise InputError(f"not {_NAME}: `policy.cohorts.{name}` is not what `proof` is of")
 
 
 def _check_beside(decision: Decision) -> None:
@@ -874,6 +900,7 @@ def _check_beside(decision: Decision) -> None:
     if decision.days is not None and decision.days[0] > decision.days[1]:
         raise InputError(f"not {_NAME}: `days` end before they begin")
     _check_scope(decision)
+    _check_cohorts(decision)
     for name in ("utility_bound", "utility_possible"):
         most = getattr(decision, name)
         if most is not None and (decision.utility or 0) > most * (1 + 1e-9):

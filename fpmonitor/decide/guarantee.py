@@ -253,10 +253,10 @@ def _links(decision: Decision) -> str:
 
 _READS = {
     "visit": "A site reads one visit of each user, and knows no other of them.",
-    "path": "A site knows its users again, and reads all their visits of these {}days in order.",
+    "path": "A site knows its users again, and reads all their visits of {} in order.",
     "both": (
         "It holds for a site that reads one visit of each user. It holds for a site, too, that "
-        "knows its users again, and reads all their visits of these {}days in order."
+        "knows its users again, and reads all their visits of {} in order."
     ),
 }
 _BEYOND = (
@@ -267,11 +267,18 @@ _BEYOND = (
 
 def _visits(decision: Decision) -> str:
     """Say which visits of a user sites read."""
+    days = None if decision.scope is None else decision.scope.window_days
+    reads = visits_read(decision, "these days" if days is None else f"these {days:,} days")
+    more = " Against one that knows its users again, decide with `--unit both`."
+    return reads + more * (decision.policy.visits == "visit")
+
+
+def visits_read(decision: Decision, window: str) -> str:
+    """Say which visits of a user sites read in a window; nothing where last values count."""
     visits = decision.policy.visits
     if visits == "last":
         return ""
-    days = None if decision.scope is None else decision.scope.window_days
-    reads = _READS[visits].format("" if days is None else f"{days:,} ")
+    reads = _READS[visits].format(window)
     return reads if visits == "visit" else f"{reads} {_BEYOND}"
 
 
@@ -280,9 +287,10 @@ def _beyond_last(decision: Decision) -> str:
     found = decision.by_visits
     if found is None:
         return ""
+    counts = "Last values count." if decision.policy.visits == "last" else "One visit counts."
     return (
-        f"Last values count. {by_visits(found)}, with the recommended set. Decide by visits with "
-        "`--unit both`."
+        f"{counts} {by_visits(found)}, with the recommended set. `--unit both` keeps the budget "
+        "for both."
     )
 
 

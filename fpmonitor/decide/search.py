@@ -62,6 +62,11 @@ class Sought:
         never = {*self.never}
         return [api for api in apis if never.isdisjoint(self.along([api]))]
 
+    def allows(self, apis: Collection[str]) -> bool:
+        """Whether a set, with all that comes along, is one of them."""
+        small = self.max_size is None or len(apis) <= self.max_size
+        return small and {*self.must} <= {*apis} and {*apis}.isdisjoint(self.never)
+
 
 ALL_SETS = Sought()
 
@@ -91,6 +96,19 @@ class Borders:
     def nothing(cls) -> Borders:
         """Return what is proven before any search."""
         return cls(allow=[], block=[], undecided=[], complete=False, evaluated=0)
+
+    def proving(
+        self, allow: Sequence[ApiSet], block: Sequence[ApiSet], *, evaluated: int
+    ) -> Borders:
+        """Return these with what was proven besides, of so many sets that were looked at."""
+        allowed = _largest({*self.allow, *allow})
+        return replace(
+            self,
+            allow=allowed,
+            block=[*self.block, *block],
+            undecided=[one for one in self.undecided if not _is_within(one, allowed)],
+            evaluated=self.evaluated + evaluated,
+        )
 
     def keeping(self, condition: Borders) -> Borders:
         """Return what is allowed also by a condition, of which sets that fail here were known.
@@ -128,6 +146,10 @@ class Borders:
             undecided=[members for members in self.undecided if not {*apis} & {*members}],
             complete=False,
         )
+
+
+def _is_within(apis: ApiSet, sets: Iterable[ApiSet]) -> bool:
+    return any({*apis} <= {*one} for one in sets)
 
 
 def _largest(sets: Iterable[ApiSet]) -> list[ApiSet]:
@@ -285,7 +307,13 @@ class _BorderSearch:
     """
 
     def __init__(
-        self, criterion: Condition, order: Closures, max_size: int, effort: Effort
+        self,
+        criterion: Condition,
+        order: Closures,
+        max_size: int,
+        effort: Effort,
+        *,
+        by_score: bool = True,
     ) -> None:
         limits, columns = criterion.limits, len(order.closed)
         self.order, self._closed = order, order.closed
@@ -295,12 +323,15 @@ class _BorderSearch:
         self.max_size = max_size
         self._largest = columns if criterion.largest is None else criterion.largest
         self._limits, self._effort = limits.tolist(), effort
-        # A column that adds nothing may join for free only where size itself costs nothing.
-        self._absorb = limits[0] == limits[columns] and max_size == columns
+        # A column that adds nothing may join for free only where size itself costs nothing, and
+        # no other test tells a set from one of the same score.
+        self._absorb = by_score and limits[0] == limits[columns] and max_size == columns
 
     def judge(self, passing: int, failing: int, score: float) -> bool:
         """Note the score of a set; `failing` is what is proven to fail if the set does."""
         self.evaluated += 1
+        if self.passed.has_superset(passing):  # also by another test than the score
+            return True
         if score <= self._limits[passing.bit_count()]:
             self.passed.add(passing)
             return True
@@ -533,7 +564,7 @@ def search(
     if isinstance(source, MemorySource):
         source = source.selected(apis)
     most = len(apis) if sought.max_size is None else sought.max_size
-    lower = _BorderSearch(allow, order, most, effort)
+    lower = _BorderSearch(allow, order, most, effort, by_score=known is None or not known.allow)
     upper = lower if block is allow else _BorderSearch(block, order, most, effort)
     if known is not None:
         allowed_sets = [members for members in known.allow if {*must} <= {*members}]

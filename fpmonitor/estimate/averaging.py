@@ -13,12 +13,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy
 
+from fpmonitor.estimate.kept_weights import weights_of
 from fpmonitor.estimate.programme import best_line, envelope, sharpest_weights
 from fpmonitor.estimate.saddle_point import deviance, factorial_remainder
 from fpmonitor.policy import AS_OBSERVED, Factors
@@ -209,14 +210,17 @@ def design_base(
     # Averaging over thinnings leaves this share of the variance. Where it is small, the variance is
     # not what limits the score.
     log_term /= max(share, 1 - share)
-    weights = sharpest_weights(
+    rows = fakes * laws.mean
+    search = partial(
+        sharpest_weights,
         laws,
         sign=sign,
         budget=budget,
         log_term=log_term,
         monotone=monotone,
-        fakes=fakes * laws.mean,
+        fakes=rows,
     )
+    weights = weights_of(search, laws, sign, budget, log_term, rows, monotone=monotone)
     return proved_base(cells, weights, sign=sign, budget=budget, monotone=monotone)
 
 

@@ -1,4 +1,4 @@
-"""Limits where the possible values were declared: exact ones for each value, at every look.
+"""Limits where the possible values were declared: exact ones for each value.
 
 The share of each value has limits of its own, and exposure cannot be more than within these. That
 is sharp where values are few, such as tiers, and says little where they are many, where scores are
@@ -9,7 +9,7 @@ docs/certificate.md.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy
@@ -20,12 +20,25 @@ from fpmonitor.estimate.exposure import exposure_probability, share_of_most_expo
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from fpmonitor.policy import Look
     from fpmonitor.spectrum import CountSpectrum
 
-PART = 0.25  # of delta, where scores have the rest
+UNSEEN = 0.1  # of their part of delta: for all values together that nobody had
 _PRIOR = 0.5  # of the mixture: as sharp as any for shares that are not known beforehand
 _HALVINGS = 100
 _ROUNDING = 1e-9  # nats, of logarithms of up to 1e10
+
+
+class Looked(NamedTuple):
+    """Tolerated probability of error, and whether it is for one look or for every one."""
+
+    delta: float
+    once: bool = False
+
+    @classmethod
+    def of(cls, delta: float, look: Look | None, *, once: bool = False) -> Looked:
+        """Return what is left at a look: the first and all later ones have a half each."""
+        return cls(delta if look is None else delta / 2, once or look == "first")
 
 
 def declared_share_limits(
@@ -65,8 +78,28 @@ def declared_share_limits(
     return lower, upper
 
 
+def share_limits_once(
+    counts: NDArray[np.int64], users: int, nats: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lower and upper limits of the shares of values at one look: Clopper and Pearson 1934.
+
+    Arguments as of `declared_share_limits`; each side has half of the level.
+    """
+    c, tail = counts.astype(np.float64), math.exp(-nats - _ROUNDING * (1 + nats)) / 2
+    rest = users - c
+    lower = scipy.special.betaincinv(np.maximum(c, 1), rest + 1, tail)
+    upper = 1 - scipy.special.betaincinv(np.maximum(rest, 1), c + 1, tail)
+    return np.where(c > 0, lower, 0.0), np.where(rest > 0, upper, 1.0)
+
+
 def declared_limits(
-    spectrum: CountSpectrum, support: int, *, k: int, population: int, delta: float
+    spectrum: CountSpectrum,
+    support: int,
+    *,
+    k: int,
+    population: int,
+    looked: Looked,
+    others: bool = False,
 ) -> tuple[float, float]:
     """Lower and upper limit of the exposure where users can have `support` values, both together.
 
@@ -74,7 +107,8 @@ def declared_limits(
         spectrum: Count spectrum of the observed users.
         support: Number of values that users can have, seen or not, declared before they were seen.
         k, population: Anonymity threshold and `n`, users.
-        delta: Tolerated probability that one of the limits is ever wrong.
+        looked: Tolerated probability that one of the limits is wrong, ever or at the one look.
+        others: Whether other users may have other values, of which none was seen.
 
     Notes:
         `p F(p)` grows up to one share and falls beyond it, so its extremes over an interval are at
@@ -82,14 +116,32 @@ def declared_limits(
         grows.
     """
     check_support(spectrum, support)
-    unseen = support - spectrum.support
     counts = np.append(spectrum.counts, 0)
-    values = np.append(spectrum.values, unseen)
-    lower, upper = declared_share_limits(counts, spectrum.users, math.log(support / delta))
+    limits = share_limits_once if looked.once else declared_share_limits
+    nats = math.log(support / looked.delta / (1 - UNSEEN))
+    lower, upper = limits(counts, spectrum.users, nats)
     worst = np.clip(share_of_most_exposed(k, population), lower, upper)
     at = np.stack([lower, upper, worst])
     exposed = exposure_probability(np.clip(at, 1e-300, 1), k=k, population=population)
     exposed, safe = at * exposed, at * (1 - exposed)
-    least = max(exposed[:2].min(axis=0) @ values, 1 - safe[1] @ values)
-    most = min(exposed[2] @ values, 1 - safe[0] @ values)
+    seen, unseen = spectrum.values, support - spectrum.support
+    together = 0.0  # share of all who have a value that nobody had
+    if unseen or others:
+        sets = _log_sets(support, unseen) - math.log(UNSEEN * looked.delta)
+        together = float(limits(counts[-1:], spectrum.users, sets)[1][0])
+    hidden, unexposed = together, together
+    if not others:
+        hidden = min(together, unseen * float(exposed[2, -1]))
+        unexposed = min(together, unseen * float(safe[1, -1]))
+    least = max(
+        exposed[:2, :-1].min(axis=0) @ seen,
+        1 - safe[1, :-1] @ seen - unexposed,
+    )
+    most = min(exposed[2, :-1] @ seen + hidden, 1 - safe[0, :-1] @ seen)
     return max(float(least) * (1 - 1e-9) - 1e-12, 0.0), min(float(most) * (1 + 1e-9) + 1e-12, 1.0)
+
+
+def _log_sets(support: int, size: int) -> float:
+    """`ln` of the sets of so many of the values, times the sizes that there are."""
+    sets = scipy.special.gammaln(support + 1) - scipy.special.gammaln(size + 1)
+    return float(sets - scipy.special.gammaln(support - size + 1) + math.log(support + 1))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.looks import Serving
     from fpmonitor.estimate.mixture import Mixture
-    from fpmonitor.spectrum import CountSpectrum
+    from fpmonitor.spectrum import CountSpectrum, DisclosedSpectra
 
 DESIGNS = (0.003, 0.03, 0.3)  # exposures that the designs are sharpest for
 # Where k of n are many users, a score tells few large groups apart near its own exposure alone.
@@ -91,7 +91,9 @@ class Limits:
             )
         return self.of_part(spectrum, self.log_term(size), hidden=hidden)
 
-    def of_mean(self, spectrum: CountSpectrum, draws: int, size: int = 1) -> tuple[float, float]:
+    def of_mean(
+        self, told: Sequence[DisclosedSpectra], draws: int, size: int = 1
+    ) -> tuple[float, float]:
         """Lower and upper limit, from the mean of the scores of draws of one value of each user.
 
         Each draw takes a value of each user by a word that follows from no value. The mean of their
@@ -99,15 +101,22 @@ class Limits:
         its logarithm (docs/certificate/visits.md).
 
         Args:
-            spectrum: Of all draws together.
+            told: What is told of all draws together, or of each by itself.
             draws, size: Number of draws, and of APIs in the set.
 
         Raises:
-            InputError: The spectrum is not of so many users in each draw.
+            InputError: The spectra are not of so many users in each draw.
         """
-        if spectrum.users != draws * self.users:
+        if sum(one.least.users for one in told) != draws * self.users:
             raise InputError(f"spectrum: must be of {self.users} users in each draw")
-        return self._of_sums(lambda side: side.sums(spectrum) / draws, self.log_term(size))
+        if any(one.hidden > one.least.users for one in told):  # of which nothing is known
+            return 0.0, 1.0
+
+        def sums(side: Side) -> NDArray[np.float64]:
+            found = [side.sums(one.least, one.hidden) / draws for one in told]
+            return np.asarray(np.sum(found, axis=0))
+
+        return self._of_sums(sums, self.log_term(size))
 
     def log_term(self, size: int, part: float = 1.0) -> float:
         """`ln(1 / level)` of a set of so many APIs, of a part of delta, nats."""

@@ -522,7 +522,7 @@ function run(withheld, base) {
 
   const { has, add } = WeakSet.prototype, { delete: drop, get, set } = WeakMap.prototype, { slice, toLowerCase } = String.prototype;
   const FRAMES = "iframe,frame,object,embed";
-  const isFrameKind = /^(i?frame|object|embed)$/i, hasFrame = /<([^\s<>/]*:)?(i?frame|object|embed)\b/i, isUndone = /^(undo|redo)$/i, runsAtOnce = /<[a-z][^\s>]*-|\s(on|is)[a-z]*\s*=/i;
+  const isFrameKind = /^(i?frame|object|embed)$/i, hasFrame = /<\/?([^\s<>/]*:)?(i?frame|object|embed)\b/i, hasPicture = /<([^\s<>/]*:)?svg\b/i, hasLoad = /\bonload\b/i, movesNothing = /^(copy|selectAll|styleWithCSS|useCSS|defaultParagraphSeparator|enable\w*)$/i, runsAtOnce = /<[a-z][^\s>]*-|\s(on|is)[a-z]*\s*=/i;
 
   let hasElements = false; // of a page's own
   // Where a page calls near the end of the stack, it gets the error before there is a frame that we could not reach.
@@ -540,15 +540,16 @@ function run(withheld, base) {
   function installFrames(scope, { native, method, getter, exchange, owned }) {
     const { document } = scope, roots = new WeakMap(), watched = new WeakSet();
     const countOf = describe(scope, "length")?.get, isTrusted = scope.trustedTypes?.isHTML;
-    const isOf = native("Element", "matches"), nodesIn = native("NodeList", "length", "get"), observe = native("MutationObserver", "observe"), listen = native("EventTarget", "addEventListener");
-    const addedOf = native("MutationRecord", "addedNodes", "get"), shadowOf = native("Element", "shadowRoot", "get");
+    const isOf = native("Element", "matches"), closest = native("Element", "closest"), remove = native("Element", "remove"), nodesIn = native("NodeList", "length", "get"), observe = native("MutationObserver", "observe"), listen = native("EventTarget", "addEventListener");
+    const addedOf = native("MutationRecord", "addedNodes", "get"), removedOf = native("MutationRecord", "removedNodes", "get"), takeRecords = native("MutationObserver", "takeRecords"), stateOf = native("Document", "readyState", "get"), shadowOf = native("Element", "shadowRoot", "get");
     const typeOf = native("Node", "nodeType", "get"), documentOf = native("Node", "ownerDocument", "get"), viewOf = native("Document", "defaultView", "get");
     const isConnectedOf = native("Node", "isConnected", "get"), rootOf = native("Document", "documentElement", "get"), parentOf = native("Node", "parentNode", "get"), firstOf = native("Node", "firstChild", "get"), appendChild = native("Node", "appendChild");
     const replaced = native("Element", "replaceWith"), restored = native("CharacterData", "replaceWith");
     const write = native("Document", "write"), createComment = native("Document", "createComment"), createFragment = native("Document", "createDocumentFragment");
     const importNode = native("Document", "importNode"), implementationOf = native("Document", "implementation", "get");
-    const createDocument = native("DOMImplementation", "createHTMLDocument"), setInner = native("Element", "innerHTML", "set"), innerOf = native("Element", "innerHTML", "get"), setText = native("Node", "textContent", "set");
-    const inElement = native("Element", "querySelectorAll"), inFragment = native("DocumentFragment", "querySelectorAll");
+    const createDocument = native("DOMImplementation", "createHTMLDocument"), setInner = native("Element", "innerHTML", "set"), innerOf = native("Element", "innerHTML", "get"), setText = native("Node", "textContent", "set"), bodyOf = native("Document", "body", "get");
+    const finders = { __proto__: null, 1: native("Element", "querySelectorAll"), 9: native("Document", "querySelectorAll"), 11: native("DocumentFragment", "querySelectorAll") };
+    const contentOf = native("HTMLTemplateElement", "content", "get"), rootOfEvent = native("Event", "currentTarget", "get"), hostOf = native("ShadowRoot", "host", "get");
     const windowsOf = { __proto__: null };
     each(["HTMLIFrameElement", "HTMLFrameElement", "HTMLObjectElement", "HTMLEmbedElement"], (type) => {
       windowsOf[type] = native(type, "contentWindow", "get");
@@ -558,13 +559,28 @@ function run(withheld, base) {
     each(["before", "after", "append", "prepend", "replaceWith", "replaceChildren"], (member) => {
       written[member] = native("Element", member);
     });
-    const kindOf = (node) => (typeof node == "object" ? attempt(typeOf, node, []) : 0); // 1: an element, 11: a fragment
-    const within = (node, wanted, how) => {
-      const kind = kindOf(node);
-      if (kind !== 1 && kind !== 11) return;
-      const found = apply(kind == 1 ? inElement : inFragment, node, [wanted]);
-      for (let place = 0, many = apply(nodesIn, found, []); place < many; place++) how(found[place]);
+    const kindOf = (node) => (typeof node == "object" && node ? attempt(typeOf, node, []) : 0); // 1: an element, 9: a document, 11: a fragment
+    const eachNode = (list, how) => {
+      for (let place = 0, many = apply(nodesIn, list, []); place < many; place++) how(list[place]);
     };
+    const within = (node, wanted, how) => {
+      const find = finders[kindOf(node)];
+      if (!find) return;
+      const found = apply(find, node, [wanted]);
+      eachNode(found, how);
+    };
+    // An option holds no frame: of one that is put into a list by its number, no script is told.
+    const ancestorOf = native("Range", "commonAncestorContainer", "get");
+    const OPTION = freeze(["option"]);
+    const optionOf = (self) => {
+      const kind = kindOf(self), at = kind ? self : attempt(ancestorOf, self, []); // of a range
+      if (kind === 9 || kind === 11) return null;
+      if (kind === 1) return apply(closest, self, OPTION);
+      const holder = kindOf(at) === 1 ? at : attempt(parentOf, at, []);
+      return kindOf(holder) === 1 ? apply(closest, holder, OPTION) : null;
+    };
+    const bare = (root) => (within(root, FRAMES, (frame) => optionOf(frame) && apply(remove, frame, [])), root);
+    const meets = native("Range", "intersectsNode");
     const isFrame = (node) => kindOf(node) === 1 && apply(isOf, node, [FRAMES]);
     const reachAll = (view = scope) => {
       for (let place = countOf ? apply(countOf, view, []) : view.length; place-- > 0; ) reach(view[place]);
@@ -576,6 +592,7 @@ function run(withheld, base) {
     };
     // What the text of a page puts in, and shadow trees: scripts of a frame's address begin a moment later.
     const reachFrame = (frame) => {
+      if (optionOf(frame)) return apply(remove, frame, []);
       for (const type in windowsOf) reach(windowsOf[type] && attempt(windowsOf[type], frame, []));
     };
     let shadows = false;
@@ -594,17 +611,30 @@ function run(withheld, base) {
       within(root, FRAMES, reachFrame);
       within(root, "*", enter);
     };
-    const watcher = new scope.MutationObserver((records) => {
+    // The browser goes on reading a page's text into what a script took out of the page.
+    let isOpened = false; // a document, by a script
+    const isRead = () => isOpened || apply(stateOf, scope.document, []) == "loading";
+    const heed = (node) => {
+      if (kindOf(node) !== 1) return;
+      const option = optionOf(node);
+      if (option) watch(option);
+      within(node, "option", watch);
+    };
+    const see = (records) => {
+      const isMoved = isRead();
       for (let place = 0; place < records.length; place++) {
-        const added = apply(addedOf, records[place], []);
-        for (let one = 0, many = apply(nodesIn, added, []); one < many; one++) look(added[one]);
+        eachNode(apply(addedOf, records[place], []), look);
+        if (isMoved) eachNode(apply(removedOf, records[place], []), heed);
       }
-      reachAll();
-    });
+    };
+    const watcher = new scope.MutationObserver((records) => (see(records), reachAll()));
+    const seeNow = () => see(apply(takeRecords, watcher, []));
+    const hear = (event) => (seeNow(), reachFrom(apply(rootOfEvent, event, []))); // of an empty frame, while others are put in
     const watch = (root) => {
+      apply(listen, root, ["load", hear, true]); // again, where a document was opened anew
       if (apply(has, watched, [root])) return;
       apply(add, watched, [root]);
-      apply(listen, root, ["load", () => reachAll(), true]); // of an empty frame, while others are put in
+      bare(root);
       apply(observe, watcher, [root, { __proto__: null, childList: true, subtree: true }]);
     };
     watch(document);
@@ -622,7 +652,15 @@ function run(withheld, base) {
       for (let node; (node = apply(firstOf, frame, [])); ) apply(appendChild, (parts ??= apply(createFragment, document, [])), [node]);
       return parts;
     };
-    const hold = (given, first, end, replaces) => {
+    // In Chromium, a field that goes tells that it is left.
+    const blurs = scope.InternalError ? [] : [native("HTMLElement", "blur"), native("SVGElement", "blur")], activeOf = native("Document", "activeElement", "get"), contains = native("Node", "contains");
+    const calm = (node) => {
+      if (!blurs.length || kindOf(node) !== 1 || !apply(isConnectedOf, node, [])) return;
+      const active = apply(activeOf, apply(documentOf, node, []), []);
+      if (active && apply(contains, node, [active])) each(blurs, (blur) => attempt(blur, active, []));
+    };
+    // What a node or a range that goes holds is held, too: a page that is told of its end could put frames into what comes.
+    const hold = (given, first, end, leaving, isAlone) => {
       const held = [];
       const keep = (frame, isAlone) => {
         if (!held.length) room();
@@ -630,60 +668,81 @@ function run(withheld, base) {
         put(held, held.length, [comment, frame, parts]);
         return { comment, parts };
       };
-      const keepWithin = (node) => within(node, FRAMES, (frame) => apply(replaced, frame, [keep(frame).comment]));
-      for (let place = first; place < end; place++)
-        if (isFrame(given[place])) {
-          const { comment, parts } = keep(given[place], end - first == 1 && !replaces);
-          if (comment) put(given, place, comment);
-          keepWithin(parts);
-        } else keepWithin(given[place]);
+      const takeOut = (frame) => apply(replaced, frame, [keep(frame).comment]);
+      const keepWithin = (node) => (calm(node), within(node, FRAMES, takeOut));
+      for (let had = -1; had < held.length && !(isAlone && had == 0); ) {
+        had = held.length;
+        if (kindOf(leaving)) keepWithin(leaving);
+        else if (leaving) within(attempt(ancestorOf, leaving, []), FRAMES, (frame) => apply(meets, leaving, [frame]) && takeOut(frame));
+        for (let place = first; place < end; place++)
+          if (isFrame(given[place])) {
+            const { comment, parts } = keep(given[place], isAlone);
+            if (comment) put(given, place, comment);
+            keepWithin(parts);
+          } else keepWithin(given[place]);
+      }
       return held;
     };
-    const insert = (real, self, given, first = 0, end = given.length, replaces = false) => {
-      const isLoose = attempt(isConnectedOf, self, []) === false, held = isLoose ? [] : hold(given, first, end, replaces);
+    const insert = (real, self, given, first = 0, end = given.length, leaving = null) => {
+      const option = optionOf(self), isLoose = !option && attempt(isConnectedOf, self, []) === false;
+      if (isLoose) return apply(real, self, given);
+      if (option && isRead()) watch(option);
+      if (leaving && isFrame(leaving) && (leaving === self || apply(parentOf, leaving, []) === self)) {
+        const comment = apply(createComment, document, [""]);
+        apply(replaced, leaving, [comment]);
+        if (leaving === self) return insert(restored, comment, given);
+        insert(real, self, [given[0], comment], 0, 1, comment);
+        return leaving;
+      }
+      const held = hold(given, first, end, leaving, !option && !leaving && end - first == 1 && isFrame(given[first]));
       try {
         return apply(real, self, given);
       } finally {
         for (let place = 0; place < held.length; place++) {
-          if (held[place][0]) apply(restored, held[place][0], [held[place][1]]);
+          const comment = held[place][0]; // where it is now
+          if (comment) apply(restored, comment, optionOf(comment) ? [] : [held[place][1]]);
           reachFrom(self);
           if (held[place][2]) apply(appendChild, held[place][1], [held[place][2]]);
         }
         reachFrom(self);
-        if (shadows && !isLoose) for (let place = first; place < end; place++) attempt(look, null, [given[place]]);
+        if (shadows) for (let place = first; place < end; place++) attempt(look, null, [given[place]]);
       }
     };
-    const inserting = (types, members, first, end, replaces) =>
+    // Objects of the page's own become texts before nodes are looked at: their functions may put frames into these.
+    const isPlain = (one) => one === null || one === undefined || (typeof one != "object" && typeof one != "function" && typeof one != "undefined");
+    const inserting = (types, members, first, end, leaves, judge = typeOf) =>
       each(types, (type) => each(members, (member) =>
-        method(type, member, (real, self, given) => insert(real, self, given, first, end ?? given.length, replaces))));
+        method(type, member, (real, self, given) => {
+          for (let place = 0; place < given.length && given.length > 1 && type != "Node"; place++)
+            if (!isPlain(given[place]) && attempt(place == first ? typeOf : judge, given[place], []) === undefined) put(given, place, `${given[place]}`);
+          return insert(real, self, given, first, end ?? given.length, leaves?.(self, given));
+        })));
     const NODES = ["Element", "CharacterData", "DocumentType"], PARENTS = ["Element", "Document", "DocumentFragment"];
     inserting(["Node"], ["appendChild", "insertBefore"], 0, 1);
-    inserting(["Node"], ["replaceChild"], 0, 1, true);
+    inserting(["Node"], ["replaceChild"], 0, 1, (_, given) => given[1]);
     inserting(["Range"], ["insertNode"], 0, 1);
-    const ancestorOf = native("Range", "commonAncestorContainer", "get"), meets = native("Range", "intersectsNode");
     method("Range", "surroundContents", (real, self, given) => {
-      let isFramed = false; // frames that are put in again, beside what is told of it
-      if (hasElements) within(attempt(ancestorOf, self, []), FRAMES, (frame) => { isFramed ||= apply(meets, self, [frame]); });
-      return isFramed ? undefined : insert(real, self, given, 0, 1);
+      if (attempt(isOf, given[0], ["option"])) watch(given[0]);
+      return insert(real, self, given, 0, 1, self);
     });
     inserting(["Element"], ["insertAdjacentElement"], 1, 2);
     inserting(PARENTS, ["append", "prepend"], 0);
-    inserting(PARENTS, ["replaceChildren"], 0, undefined, true);
+    inserting(PARENTS, ["replaceChildren"], 0, undefined, (self) => self);
     inserting(NODES, ["before", "after"], 0);
-    inserting(NODES, ["replaceWith"], 0, undefined, true);
-    inserting(["HTMLSelectElement", "HTMLOptionsCollection"], ["add"], 0, 1);
-    const putting = (type, member) => exchange(owned(type), member, "set", (real, self, given) => insert(real, self, given));
+    inserting(NODES, ["replaceWith"], 0, undefined, (self) => self);
+    inserting(["HTMLSelectElement", "HTMLOptionsCollection"], ["add"], 0, 1, undefined, native("HTMLElement", "title", "get"));
+    const putting = (type, member) => {
+      const now = native(type, member, "get");
+      exchange(owned(type), member, "set", (real, self, given) => insert(real, self, given, 0, 1, attempt(now, self, [], null)));
+    };
     each(["caption", "tHead", "tFoot"], (part) => putting("HTMLTableElement", part));
     putting("Document", "body");
-    const reaching = (types, member) =>
-      each(types, (type) => method(type, member, (real, self, given) => {
-        const value = apply(real, self, given);
-        reachFrom(self);
-        return reach(value);
-      }));
-    reaching(["Element", "Document", "DocumentFragment"], "moveBefore");
-    reaching(["ShadowRoot"], "setHTMLUnsafe");
-    reaching(["Document"], "close");
+    each(["Element", "Document", "DocumentFragment"], (type) => method(type, "moveBefore", (real, self, given) => {
+      if (optionOf(self)) return insert(real, self, given, 0, 1);
+      apply(real, self, given);
+      reachFrom(self);
+    }));
+    method("Document", "close", (real, self, given) => (apply(real, self, given), reachFrom(self)));
 
     // Elements of the page's own hear at once that they are put in: none is a frame.
     method("CustomElementRegistry", "define", (real, self, given) => {
@@ -694,53 +753,94 @@ function run(withheld, base) {
 
     // The same for texts: those with frames are read in a document where nothing runs, and their nodes put in.
     const textOf = (given) => (given !== null && typeof given == "object" && isTrusted && apply(isTrusted, scope.trustedTypes, [given]) ? given : `${given}`);
-    const parsed = (context, text, how) => {
-      const inert = apply(createDocument, apply(implementationOf, document, []), [""]), nodes = apply(createFragment, inert, []);
-      const copy = apply(importNode, inert, [attempt(isOf, context, ["*"]) ? context : document.body, false]);
-      apply(how, copy, [text]);
-      for (let node; (node = apply(firstOf, copy, [])); ) apply(appendChild, nodes, [node]);
+    const parsed = (context, how) => {
+      // The document is the one of now; where a window is gone, nothing is put in.
+      const inert = attempt(createDocument, attempt(implementationOf, scope.document, []), [""]);
+      if (!inert) return null;
+      const nodes = apply(createFragment, inert, []);
+      const copy = attempt(isOf, context, [":not(html)"]) ? apply(importNode, inert, [context, false]) : apply(bodyOf, inert, []);
+      each([how(copy) ?? attempt(contentOf, copy, []) ?? copy, copy], (from) => {
+        for (let node; (node = apply(firstOf, from, [])); ) apply(appendChild, nodes, [node]);
+      });
       within(nodes, "noscript", (node) => apply(setText, node, [apply(innerOf, node, [])])); // where nothing runs, it is read
-      return nodes;
+      return bare(nodes);
     };
+    // Pictures in a text may begin with a script while it is read.
+    const isRisky = (text) => matches(hasFrame, `${text}`) || (matches(hasPicture, `${text}`) && matches(hasLoad, `${text}`));
     const writing = (real, self, given, text, how, context, parser = setInner) => {
-      if (matches(hasFrame, `${text}`) && apply(isConnectedOf, self, []) && !apply(isOf, self, ["template,noscript"])) insert(written[how], self, [parsed(context(self), text, parser)]);
+      const at = isRisky(text) ? context(self) : null, content = at && how === written.replaceChildren ? attempt(contentOf, self, []) : undefined;
+      const nodes = at && !content && !attempt(isOf, at, ["noscript"]) ? parsed(at, (copy) => void apply(parser, copy, [text])) : null;
+      if (nodes) insert(how, self, [nodes]);
       else apply(real, self, given);
+      if (at) bare(content ?? self);
       reachFrom(self);
     };
-    const itself = (self) => self, parent = (self) => apply(parentOf, self, []);
+    const itself = (self) => self, parent = (self) => apply(parentOf, self, []), host = (self) => apply(hostOf, self, []);
     const places = {
       __proto__: null, beforebegin: ["before", parent], afterbegin: ["prepend", itself], beforeend: ["append", itself], afterend: ["after", parent],
     };
-    const setting = (member, how, context) =>
-      exchange(scope.Element.prototype, member, "set", (real, self, given) => {
+    const replaceAll = native("DocumentFragment", "replaceChildren");
+    const setting = (type, member, how, context) =>
+      exchange(owned(type), member, "set", (real, self, given) => {
         const text = given[0] === null ? "" : textOf(given[0]);
         writing(real, self, [text], text, how, context);
       });
-    setting("innerHTML", "replaceChildren", itself);
-    setting("outerHTML", "replaceWith", parent);
+    setting("Element", "innerHTML", written.replaceChildren, itself);
+    setting("Element", "outerHTML", written.replaceWith, parent);
+    setting("ShadowRoot", "innerHTML", replaceAll, host);
     method("Element", "insertAdjacentHTML", (real, self, given) => {
       const where = apply(toLowerCase, `${given[0]}`, []), text = textOf(given[1]);
       if (!(where in places)) return apply(real, self, [where, text]);
-      writing(real, self, [where, text], text, places[where][0], places[where][1]);
+      writing(real, self, [where, text], text, written[places[where][0]], places[where][1]);
     });
-    method("Element", "setHTMLUnsafe", (real, self, given) => {
-      const text = textOf(given[0]);
-      shadows = true;
-      writing(real, self, [text, given[1]], text, "replaceChildren", itself, real);
-      look(self);
+    const setUnsafe = native("Element", "setHTMLUnsafe");
+    each([["Element", written.replaceChildren, itself], ["ShadowRoot", replaceAll, host]], (of) =>
+      method(of[0], "setHTMLUnsafe", (real, self, given) => {
+        const text = textOf(given[0]);
+        shadows = true;
+        writing(real, self, [text, given[1]], text, of[1], of[2], setUnsafe);
+        look(self);
+      }));
+    // What else reads texts, and what was read before.
+    const createRange = native("Document", "createRange"), select = native("Range", "selectNodeContents"), adopt = native("Document", "adoptNode"), startOf = native("AbstractRange", "startContainer", "get") ?? native("NodeRange", "startContainer", "get");
+    method("Range", "createContextualFragment", (real, self, given) => {
+      const text = given.length ? textOf(given[0]) : "", start = attempt(startOf, self, []);
+      if (!start || !isRisky(text)) return apply(real, self, given.length ? [text] : given);
+      const nodes = parsed(attempt(isOf, start, ["*"]) ? start : apply(parentOf, start, []), (copy) => {
+        const range = apply(createRange, apply(documentOf, copy, []), []);
+        apply(select, range, [copy]);
+        return apply(real, range, [text]); // whose scripts begin where they are put in, as without us
+      });
+      return nodes ? apply(adopt, apply(documentOf, start, []) ?? start, [nodes]) : bare(apply(real, self, [text]));
     });
+    const baring = (target, member) => exchange(target, member, "value", (real, self, given) => bare(apply(real, self, given)));
+    baring(owned("DOMParser"), "parseFromString");
+    each(["parseHTML", "parseHTMLUnsafe"], (member) => baring(scope.Document, member));
+    each(["transformToFragment", "transformToDocument"], (member) => baring(owned("XSLTProcessor"), member));
+    each(["response", "responseXML"], (member) => getter("XMLHttpRequest", member, (_, value) => bare(value)));
+    getter("HTMLTemplateElement", "content", (_, value) => (value && !apply(has, watched, [value]) && watch(value), value));
+    each(["Element", "ElementInternals"], (type) =>
+      getter(type, "shadowRoot", (_, value) => {
+        if (value && !apply(has, watched, [value])) {
+          const of = apply(hostOf, value, []);
+          apply(set, roots, [of, value]);
+          enter(of);
+        }
+        return value;
+      }));
     exchange(scope.HTMLIFrameElement?.prototype, "srcdoc", "set", (real, self, given) => (apply(real, self, given), reachFrom(self)));
-    // Commands put in what they will: what a page's own elements would be told of is refused.
+    // Commands put in what they will, and move what is there: what a page's own elements would be told of is refused.
     const designOf = native("Document", "designMode", "get");
     let isEdited = false;
     method("Document", "execCommand", (real, self, given) => {
       if (!given.length) return apply(real, self, given);
       const command = `${given[0]}`, text = textOf(given[2]), isFramed = matches(hasFrame, `${text}`);
-      if (matches(isUndone, command) ? isEdited && hasElements : isFramed && (hasElements || matches(runsAtOnce, `${text}`))) return false;
-      room();
       if (hasElements && !isEdited)
         within(attempt(rootOf, self, []), attempt(designOf, self, []) == "on" ? FRAMES : `[contenteditable] :is(${FRAMES})`, () => { isEdited = true; });
+      if (isFramed ? hasElements || matches(runsAtOnce, `${text}`) : isEdited && !matches(movesNothing, command)) return false;
+      room();
       const done = apply(real, self, given.length > 2 ? [command, given[1], text] : [command, given[1]]);
+      bare(self);
       reachFrom(self);
       return done;
     });
@@ -751,19 +851,24 @@ function run(withheld, base) {
     each(["write", "writeln"], (member) =>
       method("Document", member, (real, self, given) => {
         let text = "", from = 0;
+        isOpened = true;
         each(given, (one) => (text += `${one}`));
         if (member == "writeln") text += "\n";
         isWritten ||= matches(hasFrame, (end += text));
         end = apply(slice, end, [-8]);
         if (!isWritten || !takesParts(self)) {
           apply(real, self, given);
+          watch(self);
+          seeNow();
           return reachFrom(self);
         }
+        watch(self);
         room();
         for (let place = 1; place <= text.length; place++)
           if (place == text.length || text[place] == "<") {
             apply(write, self, [apply(slice, text, [from, place])]);
             from = place;
+            seeNow();
             reachFrom(self);
           }
       }));
@@ -786,6 +891,8 @@ function run(withheld, base) {
         : features;
     method("Document", "open", (real, self, given) => {
       const opened = apply(real, self, given.length > 2 ? [given[0], given[1], smaller(given[2])] : given);
+      isOpened = true;
+      watch(self);
       reachFrom(self);
       return reach(opened);
     });

@@ -51,13 +51,11 @@ _NO_OBJECTS = {
 
 def _write(order: ListSpec) -> str:
     """Write the files of the extension as one JSON document: name -> text."""
-    apis = [api for control in order.controls for api in control.effects]
+    apis = [api for control in order.controls for api in (*control.effects, *control.also)]
     site = order.options.site
     values = {api: _value(api, order) for api in apis}
     withheld = {api: value for api, value in values.items() if not api.startswith("http:")}
     headers = {api: value for api, value in values.items() if api.startswith("http:")}
-    if "http:sec-ch-width" in headers:
-        headers["http:width"] = None  # its name before
     script = _code().replace(_PLACE, script_safe(json.dumps(withheld, indent=1)))
     files = {
         _MANIFEST: json.dumps(_manifest(site, script), indent=2) + "\n",
@@ -199,13 +197,13 @@ WEBEXTENSION = ControlExporter(
         "Load the folder as an unpacked extension; in Firefox, grant it access to all sites.",
         "Beyond reach: style sheets, service workers, worklets, what lies below HTTP.",
         "Beyond reach: windows that a link opens with a script for its address.",
-        "Beyond reach: frames in an option that a page puts into a list by its number.",
-        "Beyond reach: frames whose address is a script, in shadow trees of a page's own text.",
+        "Beyond reach: in shadow trees of a page's own text, frames in options or with a script.",
         "Beyond reach: a script beside a frame in one text that a page with Trusted Types writes.",
         "Where a page's policy forbids blob:, its workers do not start.",
         "Not shown: PDF, SVG and pages in <object> or <embed>.",
         "Refused: insertHTML of frames beside what runs at once, and elements that extend frames.",
-        "Refused in pages with elements of their own: insertHTML, undo and redo of frames.",
+        "Refused in pages with elements of their own: commands of editors that hold frames.",
+        "An option holds no frame: those that pages put in are taken out.",
         "Popups open at the corner of the screen and are not moved where its size is withheld.",
     ),
 )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fpmonitor.lookout.settings import WatchSettings
     from fpmonitor.monitor import Monitor
     from fpmonitor.store.batches import BatchReport
+    from fpmonitor.store.database import Database
 
 _UNKNOWN_SIZE = -1
 
@@ -59,10 +60,6 @@ class Incoming:
         self._column_map = ColumnMap()
         self._reading = ""
         self._require_folder()
-
-    def forget(self) -> None:
-        """Look up anew what the database knows."""
-        self._known = None
 
     @property
     def waiting(self) -> bool:
@@ -106,30 +103,31 @@ class Incoming:
         self.seen = present
         return settled
 
-    def recall(self) -> bool:
-        """Look up which files are done, if that may have changed; return whether it was done.
+    @property
+    def is_recalled(self) -> bool:
+        """Whether it is known which files are done, and nothing has changed that.
 
         Refused ones are not done once logs are read otherwise, and none is in another database.
         """
-        settings, known = self.settings, self._known
-        column_map = settings.column_map()
-        if (
+        known, settings = self._known, self.settings
+        return (
             known is not None
-            and column_map == self._column_map
+            and settings.column_map() == self._column_map
             and identity_of_file(settings.database) == self._file
             and not any(known[path].refused for path in self.seen if path in known)
-        ):
-            return False
-        with settings.open_database() as database:
-            self._reading = digest_of_reading(database, settings.collector, column_map)
-            self._known = read_files(database, self._reading)
-            self._file, key = identity_of_file(settings.database), database.meta("user_key")
+        )
+
+    def recall(self, database: Database) -> None:
+        """Look up which files are done."""
+        settings = self.settings
+        self._column_map = settings.column_map()
+        self._reading = digest_of_reading(database, settings.collector, self._column_map)
+        self._known = read_files(database, self._reading)
+        self._file, key = identity_of_file(settings.database), database.meta("user_key")
         if self._key not in {None, key}:
             self._note(f"{settings.database} is another database now: what it lacks is read again")
             self._on_other()
         self._key = key
-        self._column_map = column_map
-        return True
 
     def is_fresh(self, path: str) -> bool:
         """Whether a file is not read yet as it is now."""

@@ -34,13 +34,16 @@ from fpmonitor.answers.standing import (
     vanished,
 )
 from fpmonitor.decide.evidence import identity_of
-from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.errors import UndecidableError, UnknownNameError, some_of
+from fpmonitor.estimate.kept_weights import kept, take_in
 from fpmonitor.export.exporter import printable
 from fpmonitor.monitor import ledger_of, windows_that_decide
 from fpmonitor.population.browsers import USER_AGENTS
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.watching import (
     corrected_users,
+    keep_designs,
+    kept_designs,
     last_checked,
     latest_notices,
     record_check,
@@ -50,6 +53,7 @@ from fpmonitor.store.watching import (
 )
 from fpmonitor.store.windows import end_of, start_before, whole_span, window_at
 from fpmonitor.unit import spoken
+from fpmonitor.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -64,6 +68,7 @@ if TYPE_CHECKING:
 
 _FALSE_CAUSES = 0.01
 _NUMBERS = re.compile(r"\d+")
+_NAMED = 3
 _MOST_DAYS = 31  # that are looked at for faults, the newest
 _MOST_NOTICES = 50  # that are read for what was told already, the newest
 
@@ -105,12 +110,16 @@ class Look:
         checked, standing = last_checked(database, self.watched)
         if data == checked:
             return
+        designs = kept_designs(database)
+        take_in(designs, __version__)
         before = standing_of(standing)
         known = self._taken_back(before)
         for until in self._missed(known):
             known = self._look(before, now, data="", until=until, known=known)
             before = known
         self._look(before, now, data=data, known=known)
+        if (found := kept(__version__)) != designs:
+            keep_designs(database, found)
 
     def _taken_back(self, before: Standing | None) -> Standing | None:
         """Look again at windows that were at fault, or above the budget, and are corrected now."""
@@ -161,6 +170,14 @@ class Look:
         beside = self._days.beside(users)
         return {} if beside is None else beside.faults()
 
+    def _faulty_sources(
+        self, day: Window, faults: Collection[str]
+    ) -> Mapping[str, tuple[str, ...]]:
+        """Find the sources that send values at fault on a day."""
+        users = self._came(day)
+        beside = None if users is None else self._days.beside(users)
+        return {} if beside is None else beside.faulty_sources(faults)
+
     def _with_faulty_days(self, after: Standing, now: datetime) -> Standing:
         """Find days at fault or without logs that are over, where their window is not."""
         if self.settings.by in {None, "day"}:
@@ -180,7 +197,8 @@ class Look:
             if found is None:  # a few visits are as good as none
                 continue
             if found:
-                after = after.at_fault(day.since)
+                sources = {**after.faulty_sources, **self._faulty_sources(day, found)}
+                after = replace(after.at_fault(day.since), faulty_sources=sources)
             for api, words in found.items():
                 seen = problem("fault", api, words=words, day=f" of {day.since:%Y-%m-%d}")
                 problems.setdefault(("fault", api), seen)
@@ -293,9 +311,10 @@ class Look:
         problems += self._without_logs(before, report, until or now)
         problems += [problem("source", name, text=text) for name, text in report.sources.items()]
         day = "" if report.since is None else f" of {report.since:%Y-%m-%d}"
-        problems += [
-            problem("fault", api, words=words, day=day) for api, words in report.faults.items()
-        ]
+        for api, words in report.faults.items():
+            sources = report.sent_broken(api)
+            alone = f", from {some_of(sources, _NAMED)} alone" if sources else ""
+            problems.append(problem("fault", api, words=words + alone, day=day))
         if report.late and settings.by is not None and report.since is not None:
             problems.append(late(settings.by, report.since, report.late))
         if report.renewal is not None:
@@ -420,10 +439,12 @@ class Look:
             return []
         # The window before is no like day, but what newly exposes users is there anyway.
         windows, k = self.monitor.windows(by, window=window), decision.policy.k
-        pair = [read_users(windows, span, sorted(apis), k=k) for span in (before, now)]
-        if min(users.size for users in pair) < k:
+        had, have = (read_users(windows, span, sorted(apis), k=k) for span in (before, now))
+        if min(had.size, have.size) < k:
             return []
-        alarms = compare_windows(*pair, k=k, false_alarms=_FALSE_CAUSES, audience=windows.audience)
+        alarms = compare_windows(
+            [(had, have)], k=k, false_alarms=_FALSE_CAUSES, audience=windows.audience
+        )
         return probable_causes(alarms)
 
     def _without_automation(self, report: CheckReport) -> Mapping[ApiSet, tuple[float, float]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fpmonitor.answers.check import of_recommended
+from fpmonitor.answers.window_check import check_has_windows
 from fpmonitor.decide.evidence import identity_of
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
@@ -62,13 +63,17 @@ class WatchSettings:
         """Refuse what a watch cannot test.
 
         Raises:
-            InputError: The decision is about visits.
+            InputError: The decision is about visits, to which later ones may be added; or no
+                window of this length can be tested.
         """
-        if self.decision.policy.by_visits:
+        if not self.decision.policy.by_visits:
+            return
+        if self.by is None:
             raise InputError(
-                "watch: its notices are for others, who are told nothing of visits",
-                hint="check --by tests this decision; or decide by last values (--unit last)",
+                "watch: visits are tested once, in windows that are over",
+                hint="name their length: --by day, week or month; or decide with --unit last",
             )
+        check_has_windows(self.decision, self.by)
 
     @property
     def watched(self) -> str:

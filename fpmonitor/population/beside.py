@@ -52,6 +52,14 @@ class SourceBeside(SpectrumSource):
         """Count spectra of the tuples of the values of `apis`."""
         return SpectrumBeside.of({name: each.spectrum(apis) for name, each in self.parts.items()})
 
+    @property
+    def least(self) -> SourceBeside | None:
+        """What is told of each unit in the least exposing case; null where all is told."""
+        least = {name: each.least for name, each in self.parts.items()}
+        if not any(least.values()):
+            return None
+        return SourceBeside({name: least[name] or each for name, each in self.parts.items()})
+
     def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
         """Count spectra of the sets, in their order."""
         wanted = [*sets]

@@ -10,18 +10,21 @@ import numpy as np
 
 from fpmonitor.disclosure import (
     Audience,
+    check_users,
     disclosed_spectra,
     may_name,
     publishable_coverage,
 )
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.population.beside import PATH, USERS, SourceBeside, days_in_words
+from fpmonitor.policy import disclosed_from
+from fpmonitor.population.beside import PATH, USERS, SourceBeside, days_in_words, units_beside
+from fpmonitor.population.disclosed import disclosed_to
 from fpmonitor.population.draws import Draws
 from fpmonitor.population.evidence import Lack, Seen, find_lack
 from fpmonitor.population.memory import CohortSource, MemorySource, kinds_of_rows
 from fpmonitor.population.pairs import pairs_after, star_source
 from fpmonitor.population.recoding import ABSENT
-from fpmonitor.population.visits import PathSource, VisitSource, with_values
+from fpmonitor.population.visits import PathSource, VisitSource, visits_of_set, with_values
 from fpmonitor.refusals import kind_of
 from fpmonitor.vocabulary import FAMILIES
 
@@ -198,19 +201,74 @@ class Contents(Draws):
     def source(
         self, apis: Sequence[str], engine: Engine = "auto"
     ) -> MemorySource | PathSource | SpectrumQueries | SourceBeside:
-        """Return what counts groups: rows in memory if they have room, else queries.
+        """Return what counts groups, as they are: rows in memory if they have room, else queries.
 
         Where units beside the users' values are asked of, those of the same users as well.
+
+        Raises:
+            InputError: Visits are asked for others: see `told_source`.
         """
+        if self._by_units:
+            self._check_owner()
+        return cast("MemorySource", self._counted_by(apis, engine))
+
+    def told_source(
+        self, apis: Sequence[str], k: int, *, sets: Sequence[Sequence[str]] = ()
+    ) -> SpectrumSource:
+        """Return what the audience is told of the groups that `source` counts.
+
+        Args:
+            apis, k: The APIs that are asked of, and the threshold.
+            sets: Of these; counted at once, for all cases that are told of.
+
+        Raises:
+            UndecidableError: Of fewer than k users who came back others are told nothing.
+        """
+        source = self._counted_by(apis, least=self._least_told(k))
+        for users in units_beside(source).values():
+            check_users(users, k, self.audience)
+        return disclosed_to(self.audience, source, k, sets=sets)
+
+    def told_among(
+        self, rows: NDArray[np.bool_], apis: Sequence[str], k: int
+    ) -> SpectrumSource | None:
+        """Return what the audience is told of those users only who are in some rows, in memory.
+
+        By what counts as a value of a user.
+
+        Args:
+            rows: bool, one for each row of the snapshot; None is returned where nobody is left.
+            apis, k: As of `told_source`.
+        """
+        is_counted = rows if self._rows is None else rows[self._rows]
+        if not is_counted.any():
+            return None
+        if self._visits == "last":
+            source = MemorySource(apis, [self.column(api)[is_counted] for api in apis])
+            return disclosed_to(self.audience, source, k)
+        visits = self._visit_rows(apis, among=rows)
+        parts = self._by_visits(visits, apis, self._least_told(k))
+        return disclosed_to(self.audience, SourceBeside(parts), k)
+
+    def _least_told(self, k: int) -> int:
+        return 1 if self.audience is Audience.OWNER else disclosed_from(k)
+
+    @property
+    def _by_units(self) -> bool:
+        return self._visits != "last" or bool(self._after)
+
+    def _counted_by(
+        self, apis: Sequence[str], engine: Engine = "auto", *, least: int = 1
+    ) -> SpectrumSource:
         self.check_names(apis)
         apis = sorted({*apis})
         parts: dict[str, SpectrumSource] = {}
-        if self._visits != "last" or self._after:
-            visits = self.visit_rows(apis)
-            parts = self._by_visits(visits, apis) | self._by_pairs(visits, apis)
+        if self._by_units:
+            visits = self._visit_rows(apis)
+            parts = self._by_visits(visits, apis, least) | self._by_pairs(visits, apis)
         if USERS not in parts:
             parts[USERS] = self._by_values(apis, engine)
-        return cast("MemorySource", parts[USERS]) if len(parts) == 1 else SourceBeside(parts)
+        return parts[USERS] if len(parts) == 1 else SourceBeside(parts)
 
     def _by_values(self, apis: Sequence[str], engine: Engine) -> MemorySource | SpectrumQueries:
         # The others take no room.
@@ -228,15 +286,19 @@ class Contents(Draws):
             return MemorySource(apis, [self.column(api) for api in apis])
         return self._queries.selected(apis)
 
-    def _by_visits(self, visits: VisitRows, apis: Sequence[str]) -> dict[str, SpectrumSource]:
+    def _by_visits(
+        self, visits: VisitRows, apis: Sequence[str], least: int
+    ) -> dict[str, SpectrumSource]:
         """Return what counts visits; who has none that brought a value of these APIs is left out.
 
-        Where nobody has one all count, and all are alike.
+        Where fewer than `least` users have one, or lack one, all count.
         """
         if self._visits == "last":
             return {}
         having = with_values(visits, apis, whole=False)
-        visits = having if len(having.rows) else visits
+        users, lacking = len(having.starts), len(visits.starts) - len(having.starts)
+        all_count = users < least or 0 < lacking < least
+        visits = visits_of_set(visits, apis) if all_count else having
         paths = PathSource(visits, self.snapshot.key)
         if self._visits == "path":
             return {USERS: paths}
@@ -253,21 +315,25 @@ class Contents(Draws):
             for each in found
         }
 
-    def visit_rows(
-        self, apis: Sequence[str], *, among: NDArray[np.bool_] | None = None
-    ) -> VisitRows:
+    def visit_rows(self, apis: Sequence[str]) -> VisitRows:
         """Return all visits of these users, with the values of some APIs as the view shows them.
-
-        Where `among` has an entry for each row of the snapshot, of those only.
 
         Raises:
             InputError: The users have one visit each as far as is kept; or the visits are asked for
                 others.
             UndecidableError: The users do not fit into memory.
         """
-        reader = getattr(self.snapshot, "visit_rows", None)
+        self._check_owner()
+        return self._visit_rows(apis)
+
+    def _check_owner(self) -> None:
         if self.audience is not Audience.OWNER:
             raise InputError("visits: are for the owner of the database", hint="omit --for-others")
+
+    def _visit_rows(
+        self, apis: Sequence[str], *, among: NDArray[np.bool_] | None = None
+    ) -> VisitRows:
+        reader = getattr(self.snapshot, "visit_rows", None)
         if reader is None:
             raise InputError("visits: only a database keeps them", hint="ingest the logs into one")
         if not self.snapshot.in_memory(len(apis)):
@@ -284,21 +350,6 @@ class Contents(Draws):
         is_selected = np.zeros(self.snapshot.users, dtype=np.bool_)
         is_selected[slice(None) if self._rows is None else self._rows] = True
         return found.only((is_selected if among is None else is_selected & among)[found.rows])
-
-    def source_among(self, rows: NDArray[np.bool_], apis: Sequence[str]) -> SpectrumSource | None:
-        """Count the groups of those users only who are in some rows of the snapshot, in memory.
-
-        By what counts as a value of a user.
-
-        Args:
-            rows: bool, one for each row of the snapshot; None is returned where nobody is left.
-        """
-        is_counted = rows if self._rows is None else rows[self._rows]
-        if not is_counted.any():
-            return None
-        if self._visits != "last":
-            return SourceBeside(self._by_visits(self.visit_rows(apis, among=rows), apis))
-        return MemorySource(apis, [self.column(api)[is_counted] for api in apis])
 
     def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
         """Count spectrum of the tuples of the values of `apis`, as it is."""

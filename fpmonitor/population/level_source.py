@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fpmonitor.errors import UndecidableError
 from fpmonitor.population.memory import CodeTable, MemorySource, joined_kinds
+from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import check_values_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -19,7 +21,16 @@ if TYPE_CHECKING:
     from fpmonitor.population.population import Population
 
 
-def level_source(users: Population, components: Sequence[Component]) -> MemorySource:
+class LevelSource(MemorySource):
+    """Users by what components show; `declared` are the levels at which all show declared values.
+
+    By the name of the component: see `Component.declared`.
+    """
+
+    declared: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+
+
+def level_source(users: Population, components: Sequence[Component]) -> LevelSource:
     """Return users with an API for each level of some components, `screen=2`, as far as it goes.
 
     Args:
@@ -46,7 +57,41 @@ def level_source(users: Population, components: Sequence[Component]) -> MemorySo
         for component, found, merged in zip(components, values, rows.columns, strict=True)
         for level, codes in _codes_by_level(component, found)
     }
-    return MemorySource([*columns], [*columns.values()], rows.weights)
+    source = LevelSource([*columns], [*columns.values()], rows.weights)
+    source.declared = {
+        component.name: tuple(_declared_levels(users, component, found))
+        for component, found in zip(components, values, strict=True)
+    }
+    return source
+
+
+def _declared_levels(
+    users: Population, component: Component, values: list[tuple[Value, ...]]
+) -> Iterator[int]:
+    """Yield the levels at which values of users are shown as declared ones."""
+    coarse = [
+        level
+        for level in range(max(component.least, 1), component.most + 1)
+        if component.declared(level) is not None
+    ]
+    if not coarse:
+        return
+    none = [{ABSENT, *_undefined(users, api)} for api in component.apis]
+    codes = [
+        (code, known)
+        for each in values
+        for code, known in zip(each, none, strict=True)
+        if isinstance(code, int)
+    ]
+    has_others = any(code not in known for code, known in codes)
+    for level in coarse:
+        if not (codes if component.levels[-level].sizes else has_others):
+            yield level
+
+
+def _undefined(users: Population, api: str) -> Iterator[int]:
+    shown = users.shown_values(api).items()
+    return (code for code, (status, _) in shown if status == "undefined")
 
 
 def kinds_of(

@@ -26,6 +26,7 @@ from fpmonitor.store.transforms import Transform, is_digest
 
 Vector = tuple[int, ...]
 WITHHELD = 0
+_NO_VALUES = 2  # absent and undefined: there may be any number of errors
 OTHER = "other"
 _BELOW = "below "
 _NUMBER = re.compile(r"-?[0-9]{1,21}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,2})?")
@@ -141,6 +142,15 @@ class LevelMap(
             word if value is True else f"{word} {_listed(value)}"
             for word, value in self._steps().items()
         )
+
+    @property
+    def declared_values(self) -> int | None:
+        """How many values it may show in place of one value, `other` among them; null: no end."""
+        if self.top:
+            return len({*self.top, OTHER})
+        if self.edges and self.regex is None:
+            return len(self.edges) + 2  # below the first of them, and what is no number
+        return None
 
     def shown(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         """Show the values of a group of APIs; what is no value stays what it is."""
@@ -298,6 +308,19 @@ class Component:
     def words(self, level: int) -> str:
         """Say what a level shows."""
         return "withheld" if level == WITHHELD else self.levels[-level].words
+
+    def declared(self, level: int) -> int | None:
+        """How many values users may have at a level, if none is absent or no value; null: no end.
+
+        Where each API shows one of its own, also where some are absent or undefined.
+        """
+        if level == WITHHELD:
+            return 1
+        coarsest = self.levels[-level]
+        if coarsest.sizes:
+            return len(coarsest.sizes) + 1
+        each = coarsest.declared_values
+        return None if each is None else (each + _NO_VALUES) ** len(self.apis)
 
     @property
     def shows(self) -> list[str]:

@@ -81,7 +81,7 @@ class CertifiedSample:
         """
         spectrum = self._spectrum(apis)
         if not apis:
-            return DisclosedSpectra(spectrum, spectrum, suppressed=False)
+            return DisclosedSpectra.all_of(spectrum)
         spectra = self.source.disclosed(apis)
         return spectra or disclosed_spectra(spectrum, self.question.k, self.audience)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from fpmonitor.estimate.mixing import GOLDEN, seed_of, splitmix64
 from fpmonitor.policy import DRAWS
-from fpmonitor.population.memory import GroupedSource, kinds_of_rows
+from fpmonitor.population.memory import GroupedSource, MemorySource, kinds_of_rows
 from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 if TYPE_CHECKING:
@@ -119,3 +119,12 @@ class VisitSource(GroupedSource):
     def users(self) -> int:
         """Number of users."""
         return super().users // DRAWS
+
+    @property
+    def draws(self) -> list[MemorySource]:
+        """Return each draw by itself: a visit of each user."""
+        *columns, draw = self.table.columns
+        return [
+            MemorySource(self.apis, [codes[draw == each] for codes in columns])
+            for each in range(DRAWS)
+        ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from flint import arb, arb_poly, ctx
 
+from fpmonitor.proof.exposing import Exposing
 from fpmonitor.proof.numbers import (
     NEVER,
     PRECISION,
@@ -78,7 +79,7 @@ class Shared(NamedTuple):
         return self.means[place] if place >= 0 and self.means[place] > (low + high) / 2 else high
 
 
-class DesignProof:
+class DesignProof(Exposing):
     """One design of one side of a decision: `sign` -1 allows, +1 blocks."""
 
     FUNCTION: str | None = None  # what a file calls the exposure that its line is made for
@@ -269,40 +270,6 @@ class DesignProof:
         if self._slope(p * least) <= 0:
             return least * self._exposed(p * least)
         return self.peak / p
-
-    def _most_exposed(self) -> arb:
-        """Upper limit of `p F(p)`, which is concave up to k/n and falls from there on."""
-        low, high = 0.0, self.k / self.population
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self._slope(arb(middle)) > 0 else (low, middle)
-        p = arb(low)
-        return p * self._exposed(p) + abs(self._slope(p)) * self.k / self.population
-
-    def _slope(self, p: arb) -> arb:
-        """Slope of `p F(p)`, positive up to one share; -1 for what is negative beyond k/n.
-
-        It falls up to k/n, and rises from there to where it is not positive, at 1.
-        """
-        if not p * self.population < self.k:
-            return arb(-1)
-        return self._exposed(p) - (self.k - 1) * self._on_the_border(p)
-
-    def _on_the_border(self, p: arb) -> arb:
-        """Probability of k - 1 among n - 1."""
-        n, k = self.population, self.k
-        ways = arb(n).lgamma() - arb(k).lgamma() - arb(n - k + 1).lgamma()
-        return (ways + (k - 1) * p.log() + (n - k) * (1 - p).log()).exp()
-
-    def _exposed(self, p: arb) -> arb:
-        """Probability `F(p)` of a user with a value of probability p to be exposed."""
-        if not p < 1:
-            return arb(1 if self.k > self.population else 0)
-        gap = self.population * p - self.k
-        if gap > 30 * self.k + 3000:  # Chernoff
-            return arb(0.5, 0.5) * (-gap * gap / (2 * self.population * p)).exp()
-        hidden = p.beta_lower(arb(self.k - 1), arb(self.population - self.k + 1), 1)
-        return (1 - hidden).max(arb(0)).min(arb(1))
 
     def _cell(self, low: Point, high: Point) -> bool:
         """Whether both corrected corners of a cell are below the line."""

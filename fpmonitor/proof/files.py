@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flint import arb, ctx
 
+from fpmonitor.proof.declared import check_declared, scores_share
 from fpmonitor.proof.design import DesignProof, check_proof, designs_of
 from fpmonitor.proof.numbers import (
     NEVER,
@@ -105,7 +106,7 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
             "k": policy["k"],
             "population": policy["population"],
             "universe": content.get("universe") or largest,
-            "delta": level / 2 if realised and sign < 0 else level,
+            "delta": (level / 2 if realised and sign < 0 else level) * scores_share(content),
             "value_share": None,  # all values of the users were counted
             "first_names": content.get("first_names"),
         }
@@ -128,6 +129,7 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
         if not reason and not _is_share(share, content):
             reason = "another question: level"
         yield Finding(f"proof of {side}", (), "not proved" if reason else "proved", reason)
+    yield from check_declared(content)
     if realised:
         reason = check_average(content["proof"]["allow"], policy, level / 2)
         answer: Answer = "not proved" if reason else "proved"

@@ -175,6 +175,7 @@ def check_sets(
     others: Mapping[tuple[str, ...], Iterable[Group]] | None = None,
     *,
     keeps: Callable[[tuple[str, ...], int], Range] | None = None,
+    declared: Callable[[tuple[str, ...], list[Group]], tuple[Range, Range]] | None = None,
 ) -> Iterator[Finding]:
     """Find the verdict on every listed set of a decision file again.
 
@@ -185,6 +186,7 @@ def check_sets(
         others: Where some users were searched, whose spectra these are: those of the sets of each
             chain among all others.
         keeps: Whether a set of a size keeps what else is asked of it: see `conditions`.
+        declared: Whether exact limits allow, and block, a vector with a spectrum: see `declared`.
     """
     allow, block = (content["proof"][side] for side in ("allow", "block"))
     users, refused = users_of(content), len(content["block"]) + len(content["undecided"])
@@ -213,6 +215,9 @@ def check_sets(
             keeping = keeps(apis, size)
             outside = outside.beside(Range(not keeping.perhaps, not keeping.surely))
         blocked = tests[1].above(spectrum, size).beside(confirmed.blocks(apis))
+        if declared is not None:
+            allowed, refuted = declared(apis, spectrum)
+            outside, blocked = outside.without(allowed), blocked.beside(refuted)
         is_tried = claim != verdict or (content["complete"] and refused <= LISTED)
         # Of what is listed it may be that nobody tried to block it.
         undecided = outside.without(blocked) if is_tried else outside

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from fpmonitor.account import Kind
+    from fpmonitor.answers.apart import UnionBound
     from fpmonitor.answers.recommended import PeopleReport
     from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.decide.questions import AnswerSummary, AskedQuestion, ListedQuestion
@@ -563,6 +564,23 @@ def proved(findings: Sequence[Finding]) -> Output:
         ),
     )
     return Output(tables=[table], rows=rows, document=rows)
+
+
+def union_bound(found: UnionBound) -> Output:
+    """Return what sets of several decisions expose together at most."""
+    answer = found.to_json()
+    verdict = "within the budget" if found.is_within else "cannot tell"
+    table = Table(
+        title=f"All sets together: at most {percent(found.upper, 2)} exposed, {verdict}",
+        caption=(
+            f"With probability {1 - found.delta:.6g}, of {found.population:,} users on average, in "
+            f"groups of fewer than {found.k}, whichever joint values they have. Users of values "
+            "that are not kept count as exposed."
+        ),
+        columns=[*columns("count", "users", ("values kept", lambda row: row[1]))],
+        rows=[*zip(found.users, found.kept, strict=True)],
+    )
+    return Output(tables=[table], rows=[answer], document=answer)
 
 
 def plan_output(found: Plan) -> Output:

@@ -237,9 +237,7 @@ class Questions:
         def judge(members: ApiSet) -> Verdict:
             named = explorer.named(members)
             interval = explorer.sample.disclosed(named)
-            return self._judge_of(decision, explorer).verdict(
-                len(named), interval.most, interval.least
-            )
+            return self._judge_of(decision, explorer).verdict(named, interval.most, interval.least)
 
         def answer() -> dict[str, Any]:
             if is_same:

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import re
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import numpy as np
 import polars as pl
 
-from fpmonitor.cluster.parts import MAX_PARTS, UserPart
+from fpmonitor.cluster.asking import MAX_PARTS, UserPart
 from fpmonitor.duckdb_connection import DuckDBError, in_memory
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.value_sample import LAST_LEVEL, planned_level
 from fpmonitor.safe_files import strict_json, typed, whole_file
 from fpmonitor.secret_files import check_owner_alone
-from fpmonitor.sketch.kept import KeptValues
-from fpmonitor.sketch.words import WORD_FUNCTION, is_kept
+from fpmonitor.sketch.words import WORD_FUNCTION, KeptValues, is_kept
 from fpmonitor.sql import statement
 
 if TYPE_CHECKING:
@@ -38,7 +36,6 @@ _MOST_HEAD_BYTES = 64_000_000
 # Words look random, so that packed rows have some bits each: more rows are no sketch.
 _ROWS_PER_BYTE = 8
 _KINDS = ["uint32", "uint64", "int64"]  # of the columns
-_HEX = re.compile(r"[0-9a-f]+")
 _HINT = "make it again with `fpmonitor scale sketch make`"
 
 
@@ -50,24 +47,24 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         users: Which users it was made of, by the hash of their names; null for all.
     """
 
-    digest: str
+    digest: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
     users: UserPart | None = None
 
 
 class _SetHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     apis: tuple[str, ...]
-    level: int
-    kept: int
+    level: Annotated[int, msgspec.Meta(ge=0, le=LAST_LEVEL)]
+    kept: Annotated[int, msgspec.Meta(ge=0, le=MAX_ENTRIES)]
 
 
 class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
     function: str
-    key: str
-    users: int
-    entries: int | None
+    key: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{16}\Z")]
+    users: Annotated[int, msgspec.Meta(ge=1, lt=MAX_USERS)]
+    entries: Annotated[int, msgspec.Meta(ge=1, le=MAX_ENTRIES)] | None
     view: str
-    parts: tuple[Part, ...]
+    parts: Annotated[tuple[Part, ...], msgspec.Meta(min_length=1, max_length=MAX_PARTS)]
     sets: tuple[_SetHead, ...]
     digest: str = ""
 
@@ -90,7 +87,7 @@ class Sketch:
     users: int
     entries: int | None
     view: str
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...] = ()
     sets: tuple[KeptValues, ...]
 
     @property
@@ -130,9 +127,7 @@ class Sketch:
             entries=self.entries,
             view=self.view,
             parts=self.parts,
-            sets=tuple(
-                _SetHead(values.apis, values.level, len(values.words)) for values in self.sets
-            ),
+            sets=tuple(_SetHead(one.apis, one.level, len(one.words)) for one in self.sets),
         )
 
     @property
@@ -146,25 +141,10 @@ def share_text(level: int) -> str:
     return "1" if level == 0 else f"1/{1 << level}"
 
 
-def sketch_of_part(
-    *,
-    key: str,
-    users: int,
-    entries: int | None,
-    view: str,
-    part: UserPart | None,
-    sets: Sequence[KeptValues],
-) -> Sketch:
-    """Return the sketch of what was read at once: see `Sketch`; `part` is which users these are."""
-    sketch = Sketch(
-        key=key,
-        users=users,
-        entries=entries,
-        view=view,
-        parts=(Part("", part),),
-        sets=tuple(sorted(sets, key=lambda values: values.apis)),
-    )
-    return replace(sketch, parts=(Part(sketch.digest, part),))
+def made_at_once(sketch: Sketch, users: UserPart | None = None) -> Sketch:
+    """Return a sketch as the one part that it was made of, and of these users."""
+    nameless = replace(sketch, parts=(Part("", users),))
+    return replace(sketch, parts=(Part(nameless.digest, users),))
 
 
 def write_sketch(sketch: Sketch, path: Path) -> None:
@@ -209,11 +189,10 @@ def read_sketch(path: Path) -> Sketch:
     except (DuckDBError, OSError) as error:
         raise InputError(f"{path} is not a sketch, or cut short", hint=_HINT) from error
     try:
-        head = typed(strict_json(content.decode()), _Head, "the head of a sketch", hint=_HINT)
+        parsed = strict_json(content.decode())
     except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{path} is not a sketch: its head is not JSON", hint=_HINT) from error
+    head = typed(parsed, _Head, f"the head of a sketch: {path}", hint=_HINT)
     if head.version != VERSION:
         raise InputError(f"{path} is of another version of sketches", hint=_HINT)
     if head.function != WORD_FUNCTION:
@@ -231,22 +210,11 @@ def _checked(head: _Head, arrays: dict[str, np.ndarray], name: str) -> Sketch:
         if not holds:
             raise InputError(f"{name} is not a sketch: {what}", hint=_HINT)
 
-    must(0 < head.users < MAX_USERS, "number of users")
-    must(head.entries is None or 0 < head.entries <= MAX_ENTRIES, "number of entries")
-    must(_HEX.fullmatch(head.key) and len(head.key) == 16, "id of the key")
-    must(0 < len(head.parts) <= MAX_PARTS, "number of parts")
-    must(
-        all(_HEX.fullmatch(part.digest) and len(part.digest) == 64 for part in head.parts),
-        "digest of a part",
-    )
     digests = [part.digest for part in head.parts]
     must(digests == sorted(set(digests)), "order of the parts")
     names = [one.apis for one in head.sets]
     must(names and sorted(set(names)) == names, "sets")
     must(all(apis and tuple(sorted(set(apis))) == apis for apis in names), "APIs of a set")
-    must(all(0 <= one.level <= LAST_LEVEL for one in head.sets), "level")
-    must(all(0 <= one.kept <= MAX_ENTRIES for one in head.sets), "kept values")
-    must(all(isinstance(column, np.ndarray) for column in arrays.values()), "rows")
     must(not any(isinstance(column, np.ma.MaskedArray) for column in arrays.values()), "rows")
     number, words, counts = (arrays[column] for column in ("number", "word", "users"))
     ends = np.cumsum([0, *(one.kept for one in head.sets)])
@@ -270,9 +238,6 @@ def _checked(head: _Head, arrays: dict[str, np.ndarray], name: str) -> Sketch:
         parts=head.parts,
         sets=tuple(sets),
     )
-    planned = sketch.planned
-    if planned is None:
-        must(len({one.level for one in head.sets}) == 1, "level")
-    else:
-        must(all(one.level >= planned for one in head.sets), "level")
+    planned, levels = sketch.planned, {one.level for one in head.sets}
+    must(len(levels) == 1 if planned is None else min(levels) >= planned, "level")
     return sketch

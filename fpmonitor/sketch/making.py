@@ -7,6 +7,7 @@ become texts and words here, whoever holds the rows: DuckDB hashes them, numpy c
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,24 +16,23 @@ from fpmonitor.cluster.asking import Asked, fingerprints, named_rows, visits
 from fpmonitor.cluster.engine import DuckEngine
 from fpmonitor.collectors.parquet import value_sql
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError, excerpt
+from fpmonitor.estimate.value_sample import LAST_LEVEL, planned_level
 from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import check_values_kept
-from fpmonitor.sketch.kept import Tally
+from fpmonitor.sketch.file import MAX_ENTRIES, Sketch, made_at_once
+from fpmonitor.sketch.words import SketchKey, Tally, is_kept
 from fpmonitor.sql import quote_text, statement
 from fpmonitor.store.convert import NO_TEXT, SEPARATOR
-from fpmonitor.store.staging import LARGE_VALUE_BYTES, canonical_json
+from fpmonitor.store.staging import LARGE_VALUE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from fpmonitor.cluster.asking import UserPart
     from fpmonitor.cluster.engine import Engine
-    from fpmonitor.cluster.parts import UserPart
     from fpmonitor.population.population import Population
-    from fpmonitor.sketch.file import Sketch
-    from fpmonitor.sketch.plan import SketchPlan
-    from fpmonitor.sketch.words import SketchKey
 
 # 10,000,000 rows and seven sets took 18 s of the processor before DuckDB coded the values, and 8 s
 # with the codes.
@@ -40,8 +40,106 @@ _ROWS_AT_ONCE = 1 << 16
 _FETCHED_AT_ONCE = 1 << 18
 _ROWS_A_PART = 1 << 23  # rows of users that DuckDB sorts at once, as it keeps nothing on disk
 _MOST_IN_DICTIONARY = 1 << 19  # values of an API, which DuckDB holds in memory then
+MOST_SETS = 1000
 _NESTED = frozenset(("array", "list", "map"))
 _NO_TEXT = frozenset(("bit", "blob", "struct", "union"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SketchPlan:
+    """What is to be kept.
+
+    Attributes:
+        key: Keeps values.
+        sets: API sets, each sorted, without repetition.
+        entries: Values to keep at most per set, from which the share of the values follows; or
+            None.
+        level: The share is 2^-level, where it is given beforehand; or None.
+
+    Raises:
+        InputError: No sets or an empty one, too many, or not exactly one of `entries` and `level`.
+    """
+
+    key: SketchKey
+    sets: tuple[tuple[str, ...], ...]
+    entries: int | None = None
+    level: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.sets or not all(self.sets) or len(self.sets) > MOST_SETS:
+            raise InputError(f"sketch: name 1 to {MOST_SETS:,} sets of APIs")
+        object.__setattr__(self, "sets", tuple(sorted({tuple(sorted({*s})) for s in self.sets})))
+        if (self.entries is None) == (self.level is None):
+            raise InputError("sketch: give the share of the values, or the entries to keep")
+        if self.entries is not None and not 0 < self.entries <= MAX_ENTRIES:
+            raise InputError(f"entries: must be 1 to {MAX_ENTRIES:,}, got {self.entries:,}")
+        if self.level is not None and not 0 <= self.level <= LAST_LEVEL:
+            raise InputError(f"share: must be 1, 1/2, 1/4, ... or 1/{1 << LAST_LEVEL:,}")
+
+    @property
+    def apis(self) -> tuple[str, ...]:
+        """All APIs of the sets, sorted."""
+        return tuple(sorted({api for apis in self.sets for api in apis}))
+
+    def level_for(self, users: int) -> int:
+        """Level at which the values of so many users are kept; more users never lower it."""
+        return planned_level(users, self.entries or 1) if self.level is None else self.level
+
+    def tally(
+        self,
+        columns: Mapping[str, NDArray[np.uint64]],
+        level: int,
+        tallies: Sequence[Tally],
+        counts: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Add users, from a column of words per API, to the tallies of the sets.
+
+        Sets are sorted, so that one that begins as the set before goes on from there. `counts` are
+        the users of each row, one by default.
+        """
+        before: tuple[str, ...] = ()
+        states: list[NDArray[np.uint64]] = []
+        for apis, tally in zip(self.sets, tallies, strict=True):
+            shared = 0
+            while before[: shared + 1] == apis[: shared + 1]:
+                shared += 1
+            del states[shared:]
+            for api in apis[shared:]:
+                states.append(self.key.chained([columns[api]], states[-1] if states else None))
+            is_in = is_kept(states[-1], level)
+            tally.add(states[-1][is_in], None if counts is None else counts[is_in], level=level)
+            before = apis
+
+    def sketch(
+        self, tallies: Sequence[Tally], users: int, *, view: str, part: UserPart | None
+    ) -> Sketch:
+        """Return the sketch of what was added up.
+
+        Raises:
+            UndecidableError: There are no users.
+        """
+        if not users:
+            raise UndecidableError("no users to make a sketch of")
+        level = self.level_for(users)
+        kept = tuple(tally.kept(level) for tally in tallies)
+        sketch = Sketch(key=self.key.id, users=users, entries=self.entries, view=view, sets=kept)
+        return made_at_once(sketch, part)
+
+
+def share_level(text: str) -> int:
+    """Read a share of the values, as 1/1024; its level.
+
+    Raises:
+        InputError: It is none of 1, 1/2, 1/4 and so on.
+    """
+    levels = {"1": 0, **{f"1/{1 << level}": level for level in range(LAST_LEVEL + 1)}}
+    level = levels.get(text.replace(" ", ""))
+    if level is None:
+        raise InputError(
+            f"share: {text!r} is not a share of the values",
+            hint="1, 1/2, 1/4 and so on, such as 1/1024",
+        )
+    return level
 
 
 # In memory
@@ -55,9 +153,7 @@ def sketch_population(
     `part` says which users these are, where they are not all.
 
     Raises:
-        UnknownNameError: An API that was never observed.
-        InputError: Values that are kept as digests.
-        UndecidableError: There are no users, or their rows do not fit into memory.
+        UndecidableError: The rows of the users do not fit into memory.
     """
     check_values_kept(population.snapshot, "sketch")
     population.check_names(plan.apis)
@@ -98,25 +194,19 @@ def sketch_table(
     time: str | None = None,
     part: UserPart | None = None,
 ) -> Sketch:
-    """Make a sketch of a table, or of some of its users.
+    """Make a sketch of a table whose columns are APIs, or of a part of its users.
 
     DuckDB in this process gives a row for each user; another engine sends each fingerprint once.
 
     Args:
-        engine: Reads the table.
-        table: A table, a query or files of Parquet, as the engine names them.
-        plan: What is to be kept; the APIs are columns.
+        engine, table: A table, a query or files of Parquet, as the engine names them.
         user: Column that names the user. Without it every row is a user of its own, unchecked.
         time: Column of the time: of several rows of a user the latest counts, whole.
-        part: Only these users.
 
     Raises:
         InputError: Rows without a user; several rows of a user without a time; a time or a part
             without a user; a type that an API cannot have; rows that are others each time the table
             is read, where that is seen.
-        UnknownNameError: A column that DuckDB does not have.
-        StoreError, EngineLostError: The engine refuses, or does not answer.
-        UndecidableError: There are no users.
     """
     if user is None and (time is not None or part is not None):
         raise InputError(
@@ -131,14 +221,14 @@ def sketch_table(
         here = engine if isinstance(engine, DuckEngine) else opened.enter_context(DuckEngine())
         if here is engine:
             _check_columns(here, question)
-        here.add_function("canonical_json", canonical_json)
         for condition in _conditions(engine, question, of_part):
             named = _named(engine, question, condition)
             users, counted = users + named, 0
             text = fingerprints(question, condition=condition, grouped=here is not engine)
-            for words, counts in _words(engine, here, text, plan):
-                plan.tally(words, plan.level_for(users), tallies, counts)
-                counted += int(counts.sum())
+            for relation in _relations(engine, here, text):
+                for words, counts in _words(here, relation, plan):
+                    plan.tally(words, plan.level_for(users), tallies, counts)
+                    counted += int(counts.sum())
             if counted != named:
                 raise _changed_rows()
     return plan.sketch(tallies, users, view="", part=part)
@@ -182,21 +272,20 @@ def _named(engine: Engine, question: Asked, condition: str) -> int:
     return users
 
 
-def _words(
-    engine: Engine, here: DuckEngine, text: str, plan: SketchPlan
-) -> Iterator[tuple[dict[str, NDArray[np.uint64]], NDArray[np.int64]]]:
-    """Words of fingerprints, API by API, and the users of each fingerprint."""
+def _relations(engine: Engine, here: DuckEngine, text: str) -> Iterator[str]:
+    """Return what DuckDB calls the rows of a query; those of another engine come in parts."""
     if engine is here:
-        yield from _words_here(here, f"({text})", plan)
+        yield f"({text})"
         return
     for frame in engine.batches(text, _FETCHED_AT_ONCE):
         here.take("fetched", frame)
-        yield from _words_here(here, "fetched", plan)
+        yield "fetched"
 
 
-def _words_here(
+def _words(
     here: DuckEngine, relation: str, plan: SketchPlan
 ) -> Iterator[tuple[dict[str, NDArray[np.uint64]], NDArray[np.int64]]]:
+    """Words of fingerprints, API by API, and the users of each fingerprint."""
     kinds = here.kinds(f"{relation} AS fingerprint")
     forms = _forms(here, relation, kinds)
     columns, dictionaries, joins = [], [], []
@@ -218,7 +307,24 @@ def _words_here(
         if any(batch.null_count().row(0)):  # values that the dictionary did not find
             raise _changed_rows()
         words = {api: batch[f"c{i}"].to_numpy() for i, api in enumerate(plan.apis)}
-        yield words, batch["users"].to_numpy().astype(np.int64)
+        yield _runs(words, batch["users"].to_numpy().astype(np.int64))
+
+
+def _runs(
+    words: dict[str, NDArray[np.uint64]], users: NDArray[np.int64]
+) -> tuple[dict[str, NDArray[np.uint64]], NDArray[np.int64]]:
+    """Take neighbours alike together, where most are: sets of a sorted table chain them once.
+
+    15 sets of 20 million rows took 7.2 s of the processor before, and 4.9 s so.
+    """
+    starts = np.zeros(len(users), dtype=np.bool_)
+    starts[:1] = True
+    for column in words.values():
+        starts[1:] |= column[1:] != column[:-1]
+        if 2 * np.count_nonzero(starts) > len(users):
+            return words, users
+    places = np.flatnonzero(starts)
+    return {api: column[places] for api, column in words.items()}, np.add.reduceat(users, places)
 
 
 def _changed_rows() -> InputError:

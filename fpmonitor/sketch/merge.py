@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fpmonitor.cluster.parts import MAX_PARTS
+from fpmonitor.cluster.asking import MAX_PARTS
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.value_sample import planned_level
 from fpmonitor.sketch.file import MAX_USERS, Part, Sketch
-from fpmonitor.sketch.kept import Tally
+from fpmonitor.sketch.words import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from fpmonitor.sketch.kept import KeptValues
-
 
 def merge_sketches(sketches: Iterable[tuple[str, Sketch]], *, disjoint: bool = False) -> Sketch:
-    """Merge sketches, in any order and grouping the same.
+    """Merge sketches, each with what it is called; in any order and grouping the same.
 
-    Args:
-        sketches: What each is called, and itself; they are looked at one after the other.
-        disjoint: Whoever asks knows that no user is in two of them; else it must follow from their
-            parts.
+    That no user is in two of them must follow from their parts, unless whoever asks knows that they
+    are `disjoint`.
 
     Raises:
         InputError: No sketches; other keys, sets, views or numbers of entries; a part that is in
@@ -47,24 +43,18 @@ def merge_sketches(sketches: Iterable[tuple[str, Sketch]], *, disjoint: bool = F
         raise InputError("merge: no sketches")
     if users >= MAX_USERS or len(parts) > MAX_PARTS:
         raise InputError(f"merge: {users:,} users in {len(parts):,} parts are too many")
-    planned = 0 if first.entries is None else planned_level(users, first.entries)
+    if first.entries is None:  # the share was fixed: all sets are at one level
+        level = max(tally.kept().level for tally in tallies)
+    else:
+        level = planned_level(users, first.entries)
     return Sketch(
         key=first.key,
         users=users,
         entries=first.entries,
         view=first.view,
         parts=tuple(sorted(parts, key=lambda part: part.digest)),
-        sets=_at_levels(tallies, planned, is_fixed=first.entries is None),
+        sets=tuple(tally.kept(level) for tally in tallies),
     )
-
-
-def _at_levels(tallies: Sequence[Tally], planned: int, *, is_fixed: bool) -> tuple[KeptValues, ...]:
-    """Return the kept values; where the share was fixed, at one level."""
-    values_of_parts = [tally.kept(planned) for tally in tallies]
-    if is_fixed:
-        level = max(values.level for values in values_of_parts)
-        values_of_parts = [tally.kept(level) for tally in tallies]
-    return tuple(values_of_parts)
 
 
 def _check_alike(first: Sketch, other: Sketch) -> None:
@@ -103,7 +93,6 @@ def _check_apart(
                 raise InputError(
                     f"users of these sketches may overlap ({names[other.digest]}, {name}); make "
                     "them from parts by user",
-                    hint="`scale sketch make --user COLUMN --part 1/16` and so on; or "
-                    "say --disjoint if "
-                    "you know that nobody is in two of them",
+                    hint="`scale sketch make --user COLUMN --part 1/16` and so on; or say "
+                    "--disjoint if you know that nobody is in two of them",
                 )

@@ -1,4 +1,4 @@
-"""Words of values: which values a key keeps, the same on every engine.
+"""Words of values: which values a key keeps, the same on every engine, and sums of their users.
 
 The word of one value of an API is the beginning of the SHA-256 of a text that the key makes from
 the name of the API, and of the value. The words of the values of a set are chained in the order of
@@ -21,6 +21,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.estimate.mixing import splitmix64
 from fpmonitor.estimate.value_sample import LAST_LEVEL, WORD_BITS
 from fpmonitor.secret_files import read_secret_file
+from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 WORD_FUNCTION = "sha256-splitmix64"
 _KEY = re.compile(r"[0-9a-f]{64}")
+_LEAST_PENDING = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,83 @@ def is_kept(words: NDArray[np.uint64], level: int) -> NDArray[np.bool_]:
     return words < np.uint64(1 << (WORD_BITS - level))
 
 
-def level_for(words: NDArray[np.uint64], entries: int, level: int) -> int:
-    """Least level from `level` on at which at most `entries` of the different words are kept."""
-    while level < LAST_LEVEL and np.count_nonzero(is_kept(words, level)) > entries:
-        level += 1
-    return level
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class KeptValues:
+    """Kept values of one API set.
+
+    Attributes:
+        apis: The set, sorted.
+        level: A value is kept with probability 2^-level.
+        words: uint64, increasing, one per kept value.
+        counts: int64, users of each, at least 1.
+    """
+
+    apis: tuple[str, ...]
+    level: int
+    words: NDArray[np.uint64]
+    counts: NDArray[np.int64]
+
+    @property
+    def spectrum(self) -> CountSpectrum:
+        """How many kept values have how many users."""
+        return CountSpectrum.from_counts(self.counts)
+
+
+class Tally:
+    """Adds up users by word, whatever the order; memory follows the words that are kept.
+
+    Args:
+        apis: The set.
+        entries: Words to keep at most: the level is raised to the least at which no more are kept.
+            As words only come, it is the same in every order. None keeps the level.
+    """
+
+    def __init__(self, apis: tuple[str, ...], entries: int | None) -> None:
+        self._apis, self._entries, self._level = apis, entries, 0
+        self._words, self._counts = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+        self._pending: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = []
+        self._waiting = 0
+
+    def add(
+        self, words: NDArray[np.uint64], counts: NDArray[np.int64] | None = None, *, level: int = 0
+    ) -> None:
+        """Add users by word: all users of the words that are kept at `level`, one each by default.
+
+        Words may occur several times.
+        """
+        if level > self._level:
+            self._level = level
+            self._words, self._counts = self._filtered(self._words, self._counts)
+        if counts is None:
+            counts = np.ones(len(words), dtype=np.int64)
+        self._pending.append(self._filtered(words, counts))
+        self._waiting += len(self._pending[-1][0])
+        if self._waiting > max(_LEAST_PENDING, 2 * len(self._words)):
+            self._settle()
+
+    def kept(self, level: int = 0) -> KeptValues:
+        """Return what is kept, at a level not below `level`."""
+        self.add(np.zeros(0, dtype=np.uint64), level=level)
+        self._settle()
+        return KeptValues(
+            apis=self._apis, level=self._level, words=self._words, counts=self._counts
+        )
+
+    def _filtered(
+        self, words: NDArray[np.uint64], counts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        is_in = is_kept(words, self._level)
+        return words[is_in], counts[is_in]
+
+    def _settle(self) -> None:
+        parts = [(self._words, self._counts), *self._pending]
+        words = np.concatenate([words for words, _ in parts])
+        counts = np.concatenate([counts for _, counts in parts])
+        self._pending, self._waiting = [], 0
+        self._words, places = np.unique(words, return_inverse=True)
+        self._counts = np.zeros(len(self._words), dtype=np.int64)
+        np.add.at(self._counts, places, counts)
+        most = len(self._words) if self._entries is None else self._entries
+        while self._level < LAST_LEVEL and is_kept(self._words, self._level).sum() > most:
+            self._level += 1
+        self._words, self._counts = self._filtered(self._words, self._counts)

@@ -12,6 +12,7 @@ from fpmonitor.errors import InputError
 if TYPE_CHECKING:
     from fpmonitor.store.database import Database
 
+DIGEST = "blake2b:"  # what the digest of a value begins with
 _DIGEST_BYTES = 16
 _KEY_BYTES = 32
 
@@ -76,7 +77,7 @@ def value_digest(text: str, *, api_id: int, key: bytes) -> str:
     """
     person = api_id.to_bytes(hashlib.blake2b.PERSON_SIZE, "little")
     digest = hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES, key=key, person=person)
-    return f"blake2b:{digest.hexdigest()}"
+    return f"{DIGEST}{digest.hexdigest()}"
 
 
 def refuse_digests(database: Database, what: str) -> None:

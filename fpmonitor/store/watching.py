@@ -205,3 +205,14 @@ def latest_notices(database: Database, list_key: str, *, most: int) -> list[Mapp
 def mark_delivered(database: Database, notice: Notice) -> None:
     """Keep that a notice has been delivered."""
     database.run("watch/delivered", notice=notice.number)
+
+
+def kept_designs(database: Database) -> str:
+    """Return what earlier looks kept of designs, as text; empty where that is nothing."""
+    rows = database.rows("watch/designs")
+    return str(rows[0][0]) if rows else ""
+
+
+def keep_designs(database: Database, text: str) -> None:
+    """Keep designs for the next look."""
+    database.run("watch/keep_designs", text=text)

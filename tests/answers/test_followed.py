@@ -246,6 +246,33 @@ def test_screen_has_a_line_for_each_time_and_says_who_came_back(
     assert "They were seen from 2026-01-01 to 2026-01-29: on days without a release" in said
 
 
+def test_a_week_without_a_release_links_more_and_each_answer_names_its_days(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A version that comes on day 10 breaks each link by the same value, and none by parts."""
+    sizes = drawn(6)
+    rows = [
+        (user, day, AGENTS[user % 2].format(140 + (day > 10)), size)
+        for user, size in enumerate(sizes)
+        for day in ((1, 8, 9, 15, 16) if user == 0 else (1, 8, 15))  # until all had their time
+    ]
+    database = stored(tmp_path, rows, (AGENT, A))
+    found = {}
+    for name, since, until in (("quiet", "01", "10"), ("release", "08", "17")):
+        window = ["--since", f"2026-01-{since}", "--until", f"2026-01-{until}"]
+        words = ["exposure", f"{AGENT},{A}", "--followed", "7d", *window, "--db", database]
+        [answer] = answer_of(capsys, *words)
+        [found[name]] = answer["followed"]
+        days = [int(day[-2:]) for day in answer["days"]]
+        assert days == ([1, 9] if name == "quiet" else [8, 16])
+    quiet, release = found["quiet"], found["release"]
+    assert (quiet["kept"], release["kept"]) == (1, 0)
+    assert quiet["same_lower"] > 10 * release["same_upper"]
+    # family and system stay, so a site that compares parts, or knows the versions, links as before
+    for limit in ("parts_upper", "any_upper"):
+        assert release[limit] == pytest.approx(quiet[limit], rel=0.05)
+
+
 def test_figure_draws_today_and_the_days_after(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fpmonitor.answers import renewal
 from fpmonitor.answers.standing import decide_again
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import Decision
@@ -18,6 +19,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import SampleModel
+from fpmonitor.store.digests import keep_digests_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -135,6 +137,51 @@ def test_a_value_that_those_of_both_windows_still_have_is_not_gone(
         8: ([*range(500), *range(10_000, 12_500)], values(range(800))),
     }
     assert others(tmp_path, days, decision) == [("a", False)]
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("left", [0, 3])
+def test_who_has_left_is_named_and_not_how_many_are_left(
+    left: int, decision: Decision, tmp_path: Path
+) -> None:
+    """Nor is a value that fewer than k users had, in either window."""
+
+    def values(lisbon: int, few: int) -> Values:
+        names = ["Europe/Lisbon"] * lisbon + ["Antarctica/Troll"] * few
+        return BEFORE | {"a": lambda user: dict(enumerate(names)).get(user % 10_000, "x")}
+
+    days = {1: (range(3_000), values(240, 9)), 8: (range(10_000, 13_000), values(left, 0))}
+    with Monitor(stored(tmp_path / "db", days), audience=Audience.OTHERS) as monitor:
+        found = monitor.check(decision, by="day").renewal
+    assert found is not None
+    assert found.reasons == [
+        "users of Europe/Lisbon stopped coming: others come than on 2026-01-02, by a (about 7.4 %)"
+    ]
+    [moved] = found.to_json()["moved"]
+    assert (moved["gone"], moved["lost"]) == (True, ["Europe/Lisbon"])
+    assert "Troll" not in json.dumps(found.to_json())
+
+
+def test_values_that_are_kept_as_digests_are_not_named(decision: Decision, tmp_path: Path) -> None:
+    def values(lisbon: int) -> Values:
+        return BEFORE | {"a": lambda user: "Europe/Lisbon" if user % 10_000 < lisbon else "x"}
+
+    path = tmp_path / "db"
+    with Monitor(path, create=True) as monitor:
+        keep_digests_only(monitor.database)
+    stored(path, {1: (range(3_000), values(240)), 8: (range(10_000, 13_000), values(0))})
+    with Monitor(path) as monitor:
+        found = monitor.check(decision, by="day").renewal
+    assert found is not None
+    [reason] = found.reasons
+    assert reason.startswith("users who come now are others than on 2026-01-02, by a (about ")
+    assert reason.endswith(" %; a value is gone)")
+
+
+def test_values_are_named_on_one_line_and_agents_by_their_browser() -> None:
+    agent = "Mozilla/5.0 (X11; Linux x86_64) Chrome/141.0.0.0 Safari/537.36"
+    assert renewal._value_name("Navigator.userAgent", agent) == "chromium 141"
+    assert renewal._value_name("a", "x\ny\u202e\x1b[31m " + "z" * 99) == f"x y[31m {'z' * 31}…"
 
 
 def test_users_who_stay_as_they_were_are_no_reason_to_decide_again(

@@ -13,7 +13,7 @@ from fpmonitor.cli import run
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.population.visits import drawn_visits, path_words, tuple_ids
-from fpmonitor.spectrum import CountSpectrum
+from fpmonitor.spectrum import CountSpectrum, DisclosedSpectra
 from fpmonitor.store.visits import VisitRows
 from tests.asked import answer_of
 
@@ -204,7 +204,9 @@ def test_limits_from_the_mean_of_draws_hold_for_a_visit_of_a_user(keep: float) -
         visits = visit_rows(values + 1)
         ids = tuple_ids(visits, [A])
         drawn = [np.bincount(ids[at]) for at in drawn_visits(visits, 16)]
-        lower, upper = limits.of_mean(CountSpectrum.from_counts(np.concatenate(drawn)), 16)
+        lower, upper = limits.of_mean(
+            [DisclosedSpectra.all_of(CountSpectrum.from_counts(np.concatenate(drawn)))], 16
+        )
         missed += [lower > truth, upper < truth]
     assert (missed / runs <= 0.2).all()
 
@@ -278,6 +280,10 @@ def test_what_last_values_hide_is_told_before_all_else(
     output = tmp_path / "d.json"
     decided = ["decide", *asked, "--budget", "10%", "--fixed-question"]
     decided += ["--assume", "screen", "-q", "-o", str(output)]
+    # by default one visit counts, which half of the users are alone at
+    said(*decided)
+    assert json.loads(output.read_text(encoding="utf-8"))["recommended"] == ["depth"]
+    decided[-2:-2] = ["--unit", "last"]
     shown = said(*decided)
     content = json.loads(output.read_text(encoding="utf-8"))
     assert content["recommended"] == ["depth", "screen"]

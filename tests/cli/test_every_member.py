@@ -303,8 +303,6 @@ def test_what_a_file_cannot_have_or_nobody_noted_is_not_proved(
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
-        ("cohorts", lambda file: file["policy"]["cohorts"].update(least_share=0.049)),
-        ("cohorts", lambda file: file["policy"]["cohorts"].update(worst_share=True)),
         ("cluster", lambda file: file.update(observed=USERS + 1)),
         ("cluster", lambda file: file.pop("observed")),
         ("strata", lambda file: file.update(binding_stratum="DE")),
@@ -319,6 +317,39 @@ def test_another_least_share_or_draw_is_refused(
     change(content)
     file.write_text(json.dumps(content))
     assert (run(command["gate"]), run(command["audit"])) == (2, 1)
+
+
+@pytest.mark.each
+@pytest.mark.parametrize(
+    ("kind", "change", "named"),
+    [
+        (
+            "cohorts",
+            lambda file: file["policy"]["cohorts"].update(least_share=0.049),
+            "least_share",
+        ),
+        ("cohorts", lambda file: file["policy"]["cohorts"].update(worst_share=True), "worst_share"),
+        ("cohorts", lambda file: file["policy"].pop("cohorts"), "`policy.cohorts`"),
+        ("plain", lambda file: file["scope"].update(vocabulary=1), "`scope.vocabulary`"),
+    ],
+)
+def test_what_a_file_alone_contradicts_is_read_by_no_command(
+    kind: str,
+    change: Callable[[dict[str, Any]], Any],
+    named: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    content = made(folder, kind)[1]
+    change(content)
+    altered = folder / "alone.json"
+    altered.write_text(json.dumps(content))
+    for name, words in commands(altered, folder, content["recommended"]).items():
+        capsys.readouterr()
+        assert run(words) == 2, name
+        said = capsys.readouterr().err
+        assert named in said, name
+        assert len(said.splitlines()) <= 2, name
 
 
 @pytest.mark.usefixtures("proofs_once")

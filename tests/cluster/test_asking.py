@@ -532,3 +532,15 @@ def test_a_table_may_be_a_query(table: str) -> None:
     answers = AnsweredSets()
     answers.add(warehouses.in_duckdb(statement_of(asked, []), plain_visits(2)).encode(), "answer")
     assert answers.users == 4000
+
+
+def test_a_column_that_nobody_has_is_one_value(folder: Path) -> None:
+    frame = plain_visits(3).with_columns(x01=pl.lit(None, pl.String))
+    (folder / "a.csv").write_text(answer_of(frame, user="id"), encoding="utf-8")
+    assert run("exposure", "x01", "--spectra", "a.csv", "-o", "e.json") == 0
+    [report] = json.loads((folder / "e.json").read_text(encoding="utf-8"))
+    assert (report["values"], report["empirical"]) == (1, 0)
+    with SpectraMonitor([folder / "a.csv"]) as monitor:
+        assert [*monitor.population().snapshot.values("x01")] == [0]
+        assert len(monitor.population().snapshot.values("x00")) > 1
+    assert run("decide", "--spectra", "a.csv", "--budget", "5%") == 0

@@ -9,20 +9,19 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.cluster.asking import transpile
 from fpmonitor.cluster.engine import open_engine
-from fpmonitor.cluster.portable import transpile
 from fpmonitor.cluster.spark import SparkEngine
 from fpmonitor.errors import EngineLostError, InputError, StoreError
+from tests.patience import wait
 from tests.stored import looked_at_by_an_earlier_version
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_untranslated_text_of_duckdb_would_group_by_a_constant(engine: SparkEngine) -> None:
@@ -121,6 +120,13 @@ with spark.SparkEngine("{sail}") as engine:
     assert done.stdout == "1\n", done.stderr
 
 
+def worked(processes: set[int]) -> float:
+    """Processor seconds of some processes."""
+    stats = [Path(f"/proc/{process}/stat").read_text(encoding="utf-8") for process in processes]
+    ticks = sum(int(ran) for text in stats for ran in text.rpartition(")")[2].split()[11:13])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 @pytest.mark.spark
 def test_a_cluster_decides_as_before_also_when_a_worker_dies(
     spark_cluster: Any,
@@ -134,23 +140,28 @@ def test_a_cluster_decides_as_before_also_when_a_worker_dies(
         with pytest.raises(StoreError, match="refused"):
             engine.frame("SELECT 'secret' || nothing")
         assert "secret" not in capfd.readouterr().err  # the client would log it
-    columns = {f"x{i}": [f"v{u * 7919 % (3 + i * i)}" for u in range(2000)] for i in range(9)}
-    frame = pl.DataFrame({"user": [f"u{i}" for i in range(2000)], **columns})
+    columns = {f"x{i}": [f"v{u * 7919 % (3 + i**4)}" for u in range(600)] for i in range(4)}
+    frame = pl.DataFrame({"user": [f"u{i}" for i in range(600)], **columns})
     frame.write_parquet("users.parquet")
     asked = ["--from", str(tmp_path / "users.parquet"), "--user", "user"]
     asked += ["--candidates", ",".join(columns), "--dialect", "spark", "--to", "asks"]
     assert run(["scale", "sql", *asked]) == 0
-    question = ["--budget", "5%", "-n", "100000", "--quiet"]
+    question = ["--budget", "20%", "-n", "10000", "--quiet"]
+    worker = servers["family"]((spark_cluster.workers[0],))
+    before, in_the_middle = worked(worker), []
 
     def kill() -> None:
-        for process in servers["family"]((spark_cluster.workers[0],)):
+        wait(lambda: worked(worker) > before + 0.5)
+        in_the_middle.append(not (tmp_path / "asks" / "1.csv").exists())
+        for process in worker:
             os.kill(process, signal.SIGKILL)
 
-    timer = threading.Timer(1.0, kill)
-    timer.start()
+    killer = threading.Thread(target=kill)
+    killer.start()
     there = ["--spectra", "asks", "--engine", spark_cluster.url]
     assert run(["decide", *there, *question, "-o", "told.json"]) == 0
-    timer.join()
+    killer.join()
+    assert in_the_middle == [True]
     assert run(["ingest", "users.parquet", "--db", "x.duckdb", "--quiet"]) == 0
     looked_at_by_an_earlier_version("x.duckdb")
     assert run(["decide", "--db", "x.duckdb", *question, "-o", "known.json"]) == 0

@@ -214,7 +214,7 @@ def test_many_small_cohorts_do_not_hide_where_the_worst_share_counts(
     assert run(["check", str(output), "--db", database, "--new-users"]) == 0
     del found["policy"]["cohorts"]["worst_share"]
     output.write_text(json.dumps(found), encoding="utf-8")
-    assert run(audit) == 1
+    assert run(audit) == 2
     allowed = {"allow": [["depth", "fonts"]], "undecided": [], "recommended": ["depth", "fonts"]}
     found["policy"]["cohorts"]["worst_share"] = True
     allowed |= {"utility": 2.0, "utility_bound": 2.0}

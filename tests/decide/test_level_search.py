@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fpmonitor.decide.best import best_set
 from fpmonitor.decide.effort import Effort
-from fpmonitor.decide.search import Sought, search
+from fpmonitor.decide.search import Borders, Sought, search
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.population.levels import coarser
 from fpmonitor.population.memory import MemorySource
@@ -182,3 +182,22 @@ def test_what_a_stopped_search_says_is_true(tests: int) -> None:
         assert allow.holds(source.spectrum(vector), len(vector))
     for vector in found.block:
         assert not allow.holds(source.spectrum(vector), len(vector))
+
+
+@pytest.mark.each
+@given(questions(), st.integers(0, 1000))
+def test_what_another_test_allows_is_allowed_with_all_coarser_vectors(
+    drawn: tuple[list[int], MemorySource, Criterion, Criterion], seed: int
+) -> None:
+    """Also where their scores are too large, and those of what they hold."""
+    chains, source, allow, _ = drawn
+    vectors = [words(v) for v in itertools.product(*(range(length + 1) for length in chains))]
+    rng = np.random.default_rng(seed)
+    chosen = [vectors[place] for place in rng.integers(0, len(vectors), 2)]
+    known = Borders.nothing().proving(chosen, [], evaluated=2)
+    within = [v for v in vectors if any({*v} <= {*one} for one in chosen)]
+    passing = [v for v in vectors if v in within or allow.holds(source.spectrum(v), len(v))]
+    found = search(source, allow=allow, block=allow, sought=LEVELS, known=known)
+    assert found.complete
+    assert found.allow == maximal(passing)
+    assert found.block == minimal([v for v in vectors if v not in passing])

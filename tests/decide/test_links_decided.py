@@ -144,10 +144,14 @@ def test_windows_are_checked_for_links_where_users_can_come_back_within_one(
 ) -> None:
     output = tmp_path / "d.json"
     check = ["check", str(output), "--by", "month", "--db", database]
+    (tmp_path / "in").mkdir()
+    watch = ["watch", str(tmp_path / "in"), "--decision", *check[1:], "--once"]
     made(database, output, "--link-budget", "3%", "--after", "7d")
     assert run(check) == 0
+    assert run(watch) == 0
     made(database, output, "--link-budget", "3%", "--after", "28d")
-    assert "nobody can come back after 28 days within a month" in refused(capsys, *check)
+    for command in (check, watch):
+        assert "nobody can come back after 28 days within a month" in refused(capsys, *command)
 
 
 @pytest.mark.long

@@ -93,14 +93,14 @@ def test_lists_of_a_stopped_search_hold_what_is_proven_of_the_users_of_now() -> 
         assert (found.complete, found.digest, found.users) == (False, "now", USERS)
         for apis in SETS:
             told = found.verdict(apis)[0]
-            is_allowed = judge.verdict(len(apis), users.spectrum(apis)) == "allow"
+            is_allowed = judge.verdict(apis, users.spectrum(apis)) == "allow"
             was_blocked = before.verdict(apis)[0] == "block"
             assert told != "allow" or is_allowed, apis
             assert told not in {"block", "undecided"} or was_blocked or not is_allowed, apis
         assert all(found.verdict(apis)[0] != "unknown" for apis in border_sets(stopped))
         assert {*found.recommended} <= {*before.recommended}
         part = DisclosedSource(source, 10).spectrum(found.recommended)
-        assert judge.verdict(len(found.recommended), part) == "allow"
+        assert judge.verdict(found.recommended, part) == "allow"
         assert found.recommended or not before.recommended
         changed += found.recommended != before.recommended
     assert changed

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.declared import declared_limits, declared_share_limits
+from fpmonitor.estimate.declared import (
+    Looked,
+    declared_limits,
+    declared_share_limits,
+    share_limits_once,
+)
 from fpmonitor.estimate.exposure import statistical_exposure
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.looks import Drawing
@@ -42,7 +47,7 @@ def test_limits_hold_at_all_looks(law: str, k: int, population: int) -> None:
                 shares.size,
                 k=k,
                 population=population,
-                delta=0.05,
+                looked=Looked(0.05),
             )
             wrong |= not lower <= truth <= upper
         missed += wrong
@@ -60,12 +65,45 @@ def test_ruling_out_a_share_is_an_e_value() -> None:
     assert missed.any()
     assert np.all(lower <= counts / users)
     assert np.all(counts / users <= upper)
+    least, most = share_limits_once(counts, users, math.log(20))
+    missed_once = (share < least) | (share > most)
+    assert np.array(chances)[missed_once].sum() <= 1 / 20
+    assert missed_once.sum() > missed.sum()  # one look is sharper
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_limits_of_one_look_hold(law: str) -> None:
+    shares, wrong = np.array(LAWS[law]), 0
+    truth = statistical_exposure(shares, k=200, population=2_000)
+    for seed in range(200):
+        counts = np.random.default_rng(seed).multinomial(800, shares)
+        lower, upper = declared_limits(
+            CountSpectrum.from_counts(counts),
+            shares.size,
+            k=200,
+            population=2_000,
+            looked=Looked(0.05, once=True),
+        )
+        wrong += not lower <= truth <= upper
+    assert wrong <= 14
+
+
+def test_nobody_counts_for_each_value_that_nobody_had() -> None:
+    """Of 200 values two were seen: the others share what 5,000 users can have missed together."""
+    seen = CountSpectrum.from_mapping({2_000: 1, 3_000: 1})
+    for once in (False, True):
+        asked = {"k": 1_000, "population": 10_000, "looked": Looked(0.05, once=once)}
+        _, upper = declared_limits(seen, 200, **asked)
+        assert 0 < upper < 0.01  # one by one they were 0.26
+        _, closed = declared_limits(seen, 2, **asked)
+        _, others = declared_limits(seen, 2, **asked, others=True)
+        assert closed < 1e-6 < others < upper
 
 
 def test_extremes_inside_an_interval_count() -> None:
     """`p F(p)` has its peak between the limits of the one value: both ends miss it."""
     seen = CountSpectrum.from_mapping({100: 1, 900: 1})
-    _, upper = declared_limits(seen, 2, k=100, population=1_000, delta=0.05)
+    _, upper = declared_limits(seen, 2, k=100, population=1_000, looked=Looked(0.05))
     rare = np.linspace(0.05, 0.15, 1_001)
     worst = max(
         statistical_exposure(np.array([p, 1 - p]), k=100, population=1_000) for p in rare.tolist()
@@ -76,7 +114,7 @@ def test_extremes_inside_an_interval_count() -> None:
 def test_more_values_than_declared_are_refused() -> None:
     seen = CountSpectrum.from_mapping({10: 3})
     with pytest.raises(InputError, match="support: 2 is smaller"):
-        declared_limits(seen, 2, k=5, population=100, delta=0.05)
+        declared_limits(seen, 2, k=5, population=100, looked=Looked(0.05))
 
 
 @pytest.fixture(scope="module")

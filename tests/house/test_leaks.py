@@ -342,6 +342,7 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["{decision}", "--db", "{db}", "--write-spectra", "{out}/spectra.json"],
         ["{decision}", "--spectra", "{garbage}"],
     ],
+    "audit union": [["{decision}", "{decision}", "--db", "{db}"]],
     "audit queries": [["--format", form] for form in TEXTS],
     "audit histogram": [[*SET, "--k", "10", "--epsilon", "1"]],
     "audit partial-knowledge": [["-n", "100", "-p", "0.1", "--k", "10", "--epsilon", "1"]],

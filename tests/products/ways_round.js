@@ -83,6 +83,10 @@ const others = {
     for (let turn = 0; turn < 60 && !gl.getQueryParameter(query, gl.QUERY_RESULT_AVAILABLE); turn++) await new Promise((done) => setTimeout(done, 30));
     return !gl.getQueryParameter(query, gl.QUERY_RESULT);
   }),
+  "a script of a fragment that does not begin": () => {
+    document.body.append(document.createRange().createContextualFragment("<iframe></iframe><script>self.begun = true<\/script>"));
+    return !self.begun;
+  },
   "a hint, by what an object inherits": async () => {
     let seen = false;
     const see = { configurable: true, get() { seen ||= "platformVersion" in Object(this); } };

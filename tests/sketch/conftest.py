@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 
 from fpmonitor.cluster.engine import DuckEngine
-from fpmonitor.sketch.making import sketch_table
-from fpmonitor.sketch.plan import SketchPlan
+from fpmonitor.sketch.making import SketchPlan, sketch_table
 from fpmonitor.sketch.words import SketchKey
 
 if TYPE_CHECKING:

@@ -13,21 +13,18 @@ import polars as pl
 import pytest
 
 from fpmonitor.answers.sketch import report_sketch
-from fpmonitor.cluster.parts import UserPart
+from fpmonitor.cluster.asking import UserPart
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, PolicyError, UnknownNameError
 from fpmonitor.question import Question
 from fpmonitor.render.sketches import sketch_exposures
-from fpmonitor.sketch.file import read_sketch, sketch_of_part, write_sketch
-from fpmonitor.sketch.kept import Tally
+from fpmonitor.sketch.file import Sketch, read_sketch, write_sketch
 from fpmonitor.sketch.merge import merge_sketches
-from fpmonitor.sketch.words import SketchKey
+from fpmonitor.sketch.words import SketchKey, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from fpmonitor.sketch.file import Sketch
 
 HEAD = "fpmonitor.sketch"
 
@@ -216,8 +213,8 @@ def test_a_level_that_one_user_raised_is_not_told_to_others() -> None:
     for words in ([1 << 56] * 100, [1 << 56] * 99 + [3]):
         tally = Tally(("A",), 1)
         tally.add(np.array(words, np.uint64))
-        kept = [tally.kept(7)]
-        sketch = sketch_of_part(key="0" * 16, users=100, entries=1, view="", part=None, sets=kept)
+        kept = tally.kept(7)
+        sketch = Sketch(key="0" * 16, users=100, entries=1, view="", sets=(kept,))
         assert sketch.planned == 7
         [report] = report_sketch(sketch, Question(10), audience=Audience.OTHERS)
         reports.append(report.to_json())

@@ -11,15 +11,13 @@ import polars as pl
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.cluster.parts import UserPart
+from fpmonitor.cluster.asking import UserPart
 from fpmonitor.errors import InputError, StoreError, UnknownNameError
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.views import View
 from fpmonitor.sketch import making
-from fpmonitor.sketch.kept import Tally
-from fpmonitor.sketch.making import sketch_population
-from fpmonitor.sketch.plan import SketchPlan, share_level
-from fpmonitor.sketch.words import SketchKey, is_kept
+from fpmonitor.sketch.making import SketchPlan, share_level, sketch_population
+from fpmonitor.sketch.words import SketchKey, Tally, is_kept
 from fpmonitor.store.transforms import Transform
 from tests.stored import stored
 
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fpmonitor.sketch.file import Sketch
-    from fpmonitor.sketch.kept import KeptValues
+    from fpmonitor.sketch.words import KeptValues
 
 TOLD = {
     '{"b": 1, "a": [2]}': '{"a":[2],"b":1}',
@@ -83,6 +81,22 @@ def test_all_users_of_kept_values_are_counted(
     assert sketch.users == len(frame)
     for values in sketch.sets:
         assert held(values) == counted(frame, key, values.apis, level)
+
+
+def test_the_order_of_rows_changes_no_sketch(
+    frame: pl.DataFrame, tmp_path: Path, key: SketchKey, sketched: Callable[..., Sketch]
+) -> None:
+    """Of a sorted table neighbours that are alike are chained once, and count all the same."""
+    repeated = frame.head(200).sample(4_000, with_replacement=True, seed=1)
+    found = []
+    for rows in (repeated, repeated.sort(*frame.columns)):
+        path = tmp_path / f"{len(found)}.parquet"
+        rows.write_parquet(path)
+        found.append(sketched(path, level=0))
+    shuffled, in_order = found
+    assert shuffled.head == in_order.head
+    for values in in_order.sets:
+        assert held(values) == counted(repeated, key, values.apis, 0)
 
 
 def test_a_database_and_a_file_give_the_same_bytes(

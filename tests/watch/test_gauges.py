@@ -30,7 +30,8 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 
 def log(path: Path, day: int, users: range, values: int) -> Path:
     rows = (
-        {"user": f"u{u}", "time": f"2026-01-{day:02}T12:00:00Z", 'a"\\b': u % values, "c": u % 2}
+        {"user": f"u{u}", "time": f"2026-01-{day:02}T12:00:00Z", "source": "main"}
+        | {'a"\\b': u % values, "c": u % 2}
         for u in users
     )
     path.write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
@@ -157,3 +158,54 @@ def test_a_real_prometheus_raises_the_alerts(prometheus: str) -> None:
     query = urllib.parse.quote("topk(5, fpmonitor_set_exposure_upper)")
     [found] = asked(f"/api/v1/query?query={query}")["result"]
     assert float(found["value"][1]) > 0.05
+
+
+AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/14{}.0.0.0"
+
+
+def logs_of_sources(path: Path, day: int, sources: dict[str, int], cut: str | None = None) -> None:
+    """A day of users of some sources, one of which may send values that are cut short."""
+    rows = [
+        {"user": f"{day}{name}{u}", "source": name, "time": f"2026-01-{day:02}T12:00:00Z"}
+        | {"agent": AGENT.format(u % 2)[: 40 if name == cut else None], "c": u % 2}
+        for name, users in sources.items()
+        for u in range(users)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+
+
+@pytest.mark.each
+@pytest.mark.parametrize(
+    ("few", "told"),
+    [
+        ({"lab": 7}, {"main": (1000, 0), "shop": (600, 1), "lab": (7, 0)}),
+        ({"lab": 3}, {"main": (1000, 0)}),
+    ],
+)
+def test_users_and_faults_are_told_by_source_and_of_few_users_nothing(
+    tmp_path: Path, few: dict[str, int], told: dict[str, tuple[int, int]]
+) -> None:
+    """Where k is 5, all users less those of two sources would be the 3 of the third."""
+    folder, sources = tmp_path / "in", {"main": 1000, "shop": 600, **few}
+    folder.mkdir()
+    logs_of_sources(folder / "1.jsonl", 1, sources)
+    with Monitor(tmp_path / "then", create=True) as monitor:
+        monitor.ingest([str(folder / "1.jsonl")])
+        decided = monitor.decide(k=5, population=2000, budget=0.05)
+    decision = tmp_path / "decision.json"
+    decision.write_text(json.dumps(decided.to_json()), encoding="utf-8")
+    asked = ["watch", str(folder), "--decision", str(decision), "--by", "day", "--once"]
+    asked += ["--settle", "0", "--db", str(tmp_path / "db"), "--metrics", str(tmp_path / "m.prom")]
+    run(asked)
+    logs_of_sources(folder / "2.jsonl", 2, sources, cut="shop")
+    run(asked)
+    found = samples((tmp_path / "m.prom").read_text(encoding="utf-8"))
+    users, faults = (
+        {labels["source"]: value for labels, value in found[f"fpmonitor_source_{kind}"]}
+        for kind in ("users", "faults")
+    )
+    assert {name: (users[name], faults[name]) for name in users} == told
+    [notice] = (tmp_path / "db.notices").glob("2.json")
+    texts = [one["text"] for one in json.loads(notice.read_text())["problems"]]
+    alone = [text for text in texts if "values that are cut short, from shop alone" in text]
+    assert len(alone) == (few["lab"] >= 5)

@@ -47,6 +47,12 @@ EVENTS: dict[str, dict[str, Any]] = {
     "two releases": problem(
         "decide again", "users", f"{RELEASE}(about 0.86 %: now chromium 142, firefox 145)"
     ),
+    "a country leaves": problem(
+        "decide again",
+        "Intl.timeZone",
+        "users of Europe/Lisbon stopped coming: others come than on 2026-03-16, by Intl.timeZone "
+        "(about 8 %)",
+    ),
     "source": problem("source", "shop2", "the source shop2 is new since 2026-04-27"),
     "refused": problem("refused", "broken.jsonl", "broken.jsonl cannot be read; ..."),
     "no logs": problem("no logs", "2026-04-26", "the day from 2026-04-26 on has too few users"),

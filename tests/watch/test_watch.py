@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import OrderedDict
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,7 @@ from fpmonitor.answers.standing import is_news, judged
 from fpmonitor.cli import run
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, StoreError
+from fpmonitor.estimate import averaging, evalues, kept_weights, limits
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.lookout.delivery import post_to, run_command
 from fpmonitor.monitor import Monitor
@@ -209,6 +211,30 @@ def test_what_a_release_brings_and_who_has_left_is_told_in_the_first_week(
     assert named == [[], [f"{AGENT}: chromium 142", "a"], ["b"], []]
 
 
+def test_who_decides_again_hears_of_the_next_country_that_leaves(
+    decision: Path, tmp_path: Path, looked: Callable[..., Told]
+) -> None:
+    path, named = tmp_path / "decision.json", []
+    countries = {0: "Portugal", 1: "Poland", 2: "Peru"}
+    for week in range(5):
+        come = np.flatnonzero(np.random.default_rng(week).random(6_000) < 0.4).tolist()
+        day_log(
+            tmp_path / "in",
+            7 * week,
+            [user for user in come if user % 10 >= week - 1],
+            a=lambda _: "x",
+            b=lambda user: countries.get(user % 10, "Spain"),
+        )
+        made = on_agents(read_decision(decision), "b", week=max(week - 1, 0))
+        path.write_text(json.dumps(made.to_json()), encoding="utf-8")
+        problems = [
+            one for body in looked(path, 7 * week + 4, "week")[1] for one in body["problems"]
+        ]
+        news = [one for one in problems if one["new"] and one["kind"] == "decide again"]
+        named.append([one["text"].partition(" stopped")[0] for one in news])
+    assert named == [[], [], ["users of Portugal"], ["users of Poland"], ["users of Peru"]]
+
+
 def test_a_wrong_log_that_is_corrected_is_no_reason_to_decide_again(
     settings: WatchSettings,
 ) -> None:
@@ -307,6 +333,25 @@ def test_what_changes_on_the_day_after_a_decision_on_one_day_is_told(
     assert reasons(told) == ["a"]
 
 
+def test_an_api_that_just_came_has_not_changed_and_what_changes_of_it_later_is_told(
+    settings: WatchSettings, on_population: Path
+) -> None:
+    """The weekdays before the day that was decided on lack it, and later ones have it."""
+    day = (START + timedelta(days=7)).date()
+    decided = replace(read_decision(on_population), days=(day, day))
+    settings, told = replace(settings, by="day", decision=decided), {}
+    for passed in range(18):
+        values = "pq" if passed < 15 else "pr"
+        came = {"b": lambda user, of=values: of[user % 2]} if passed >= 7 else {}
+        day_log(settings.folder, passed, range(400), a=lambda _: "x", **came)
+        said: list[dict[str, Any]] = []
+        Watch(settings, deliver=[collect(said)]).step()
+        news = [one for body in said for one in body["problems"] if one["new"]]
+        texts = [one["text"] for one in news if one["kind"] == "decide again"]
+        told |= {passed: texts} if texts else {}
+    assert told == {16: ["users who had come on 2026-01-10 have changed b (about 50 %)"]}
+
+
 def test_others_are_told_of_no_correction_of_fewer_than_k_users(settings: WatchSettings) -> None:
     told: list[dict[str, Any]] = []
     notes: list[str] = []
@@ -370,6 +415,22 @@ def test_a_look_at_a_new_log_opens_the_database_once(
     watch.step()
     assert len(opened) == 5
     assert watch.outcome == "holds"
+
+
+def test_a_look_in_a_new_process_opens_the_database_once(
+    settings: WatchSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log(settings.folder, "1.jsonl", range(100), "common")
+    Watch(settings, deliver=[]).step()
+    log(settings.folder, "2.jsonl", range(200), "common")
+    opened: list[Path] = []
+    connect = Database._connect
+    monkeypatch.setattr(
+        Database, "_connect", lambda self, path: opened.append(path) or connect(self, path)
+    )
+    watch = Watch(settings, deliver=[])
+    watch.step()
+    assert (watch.outcome, len(opened)) == ("holds", 1)
 
 
 def test_a_broken_file_among_many_keeps_none_of_them_from_being_read(
@@ -1349,6 +1410,51 @@ def test_a_look_reads_the_users_of_a_window_once_and_writes_none_of_them(
         assert len(asked) == len({*asked}) >= 2
     with settings.open_database() as database:
         assert not [table for table in database.tables() if table.startswith("snapshot_")]
+
+
+def test_a_look_in_a_new_process_takes_the_designs_of_earlier_ones_and_says_the_same(
+    settings: WatchSettings, on_population: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are kept in the database; damaged ones are searched for again."""
+    settings = replace(settings, decision=read_decision(on_population), by="day")
+    search, searches = averaging.sharpest_weights, []
+    monkeypatch.setattr(
+        averaging, "sharpest_weights", lambda *a, **k: searches.append(1) or search(*a, **k)
+    )
+    for module, name in ((limits, "_menus"), (evalues, "_design")):  # without what tests keep
+        monkeypatch.setattr(module, name, getattr(module, name).__wrapped__.__wrapped__)
+
+    def look() -> tuple[int, str]:
+        limits.exposure_limits.cache_clear()
+        monkeypatch.setattr(kept_weights, "_KNOWN", OrderedDict())
+        searches.clear()
+        Watch(settings, deliver=[]).step()
+        with settings.open_database() as database:
+            [(standing,)] = database._fetch("SELECT standing FROM watched_decision")
+        return len(searches), standing
+
+    def store(date: str, first: int) -> None:
+        users = range(first, first + 1000)
+        day_log(settings.folder, date, users, a=lambda u: u % 3, b=lambda u: u % 2)
+
+    store("1996-01-01", 0)
+    assert look()[0] > 0
+    store("1996-01-02", 1000)
+    look()  # the first look at the users of a database has designs of its own
+    backup = shutil.copy(settings.database, settings.database.with_name("backup"))
+    store("1996-01-03", 2000)
+    made, standing = look()
+    assert made == 0
+    for change in (
+        "DELETE FROM meta WHERE name = 'designs'",
+        "UPDATE meta SET value = replace(value, '1', '2') WHERE name = 'designs'",
+        "UPDATE meta SET value = '[' WHERE name = 'designs'",
+    ):
+        shutil.copy(backup, settings.database)
+        with settings.open_database() as database:
+            database._execute(change)
+        made, anew = look()
+        assert (made > 0, anew) == (True, standing)
 
 
 @pytest.mark.long

@@ -1,0 +1,139 @@
+"""What the sets of several decisions expose together, where no database has all of their users.
+
+Nothing that is known of each set by itself limits the exposure of both together but how few values
+each has: users have few joint values of sets of few values, and each adds `max p F(p)` at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fpmonitor.answers.decide import called_as, question_of
+from fpmonitor.disclosure import check_users
+from fpmonitor.errors import InputError
+from fpmonitor.estimate.composition import composition_from_sample
+from fpmonitor.estimate.mixing import seed_of
+from fpmonitor.population.disclosed import told_parts
+from fpmonitor.population.sample import spectra_digest
+from fpmonitor.population.visits import VisitSource
+from fpmonitor.results import Result
+from fpmonitor.spectrum import CountSpectrum
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fpmonitor.decide.decision import ApiSet, Decision
+    from fpmonitor.population.population import Population
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnionBound(Result):
+    """Upper limit of what recommended sets of several decisions expose together.
+
+    Attributes:
+        apis: All of them, as the vocabulary calls them.
+        upper: Share of n users in groups smaller than k, on average, at most; with probability
+            `1 - delta`, whichever joint distribution the values have.
+        kept: How many values of each set count as such; users with others count as exposed.
+        users: Those who were observed, of each set.
+        budget: The smallest budget of the decisions.
+        k, population, delta: The question.
+    """
+
+    apis: tuple[str, ...]
+    upper: float
+    kept: tuple[int, ...]
+    users: tuple[int, ...]
+    budget: float
+    k: int
+    population: int
+    delta: float
+
+    @property
+    def is_within(self) -> bool:
+        """Whether all sets together are surely within the budget."""
+        return self.upper <= self.budget
+
+
+def bound_union(parts: Sequence[tuple[Population, Decision]]) -> UnionBound:
+    """Bound what the recommended sets of decisions expose together: see `composition_from_sample`.
+
+    An API of several sets counts with the first that has it: the others add what is beyond.
+
+    Args:
+        parts: Each decision, and users as it saw its own; these may be others than those of the
+            other decisions, and of the same population.
+
+    Raises:
+        InputError: Questions differ, one has no such limit, or a set adds nothing.
+    """
+    first = parts[0][1].policy
+    seen: set[str] = set()
+    spectra, observed = list[CountSpectrum](), list[int]()
+    for users, decision in parts:
+        _check(decision, parts[0][1])
+        apis = decision.recommended
+        beyond = tuple(api for api in apis if decision.means(api) not in seen)
+        if not beyond:
+            raise InputError("union: a decision recommends nothing to add", hint="leave it away")
+        seen |= {decision.means(api) for api in beyond}
+        spectrum = _spectrum(users, decision, beyond)
+        spectra.append(spectrum)
+        observed.append(spectrum.users)
+    delta = min(decision.policy.delta or 1.0 for _, decision in parts)
+    found = composition_from_sample(
+        spectra,
+        k=first.k,
+        population=first.population,
+        delta=delta,
+        rng=np.random.default_rng(seed_of("union", spectra_digest(*spectra))),
+    )
+    return UnionBound(
+        apis=tuple(sorted(seen)),
+        upper=min(found.upper, 1.0),
+        kept=tuple(int(each) for each in found.parameters["r"]),
+        users=tuple(observed),
+        budget=min(decision.policy.budget for _, decision in parts),
+        k=first.k,
+        population=first.population,
+        delta=delta,
+    )
+
+
+def _check(decision: Decision, first: Decision) -> None:
+    """Refuse decisions whose sets have no joint values of one question."""
+    policy, asked = decision.policy, (first.policy.k, first.policy.population)
+    if (policy.k, policy.population) != asked:
+        raise InputError(
+            "union: the decisions ask for other k or populations",
+            hint="decide both with one --k and one --population",
+        )
+    view = decision.view
+    whys = {
+        "counts its users": decision.is_exact,
+        "is about levels": bool(decision.components),
+        "is of a realised share": policy.realised,
+        "is of all visits of a user": policy.visits in {"path", "both"},
+        f"is of {decision.missing} where values are missing": decision.missing != "value",
+        "changes values": bool(view.transforms),
+        "takes values that browsers randomise in another way": view.volatile != first.view.volatile,
+        "goes by another unit": policy.visits != first.policy.visits,
+    }
+    for why, holds in whys.items():
+        if holds:
+            raise InputError(f"union: a decision {why}", hint="decide both without that option")
+    policy.sample.check_plain_draws("union")
+
+
+def _spectrum(users: Population, decision: Decision, apis: ApiSet) -> CountSpectrum:
+    """Count the groups of one value of each user, as it is told; of a visit by one draw."""
+    called = called_as(decision, users)
+    named = users.named([api if api in users.apis else decision.means(api) for api in apis])
+    asked = users.for_question(question_of(called), called.policy.candidates)
+    check_users(asked.users, decision.policy.k, asked.audience)
+    source = asked.told_source(called.policy.candidates, decision.policy.k)
+    one = source.draws[0] if isinstance(source, VisitSource) else source
+    return told_parts(one, named)[0].most

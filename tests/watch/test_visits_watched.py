@@ -1,0 +1,116 @@
+"""A watch of a decision about visits: windows that are over, each tested once, and no few shown."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fpmonitor.cli import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+USERS = 1_500
+ASKED = ["--k", "10", "--budget", "20%", "-n", "1500", "--fixed-question", "--candidates"]
+DAYS = ("02", "04", "06"), ("09", "11", "13"), ("16", "18", "20")  # of March, a week each
+
+
+def written(path: Path, week: int, network: Callable[[int, int], int]) -> Path:
+    """Write three visits of each user in a week, with a depth that stays and a network."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["user", "time", "network", "depth"])
+        for user in range(USERS):
+            for visit, day in enumerate(DAYS[week]):
+                time = f"2026-03-{day}T10:00:00Z"
+                lines.writerow([f"u{user}", time, f"n{network(user, visit)}", user % 2])
+    return path
+
+
+def steady(user: int, _visit: int) -> int:
+    return user % 7
+
+
+def changing(user: int, visit: int) -> int:
+    """Nine values at each visit, and 729 paths of two users each."""
+    return user // 9**visit % 9
+
+
+class Watched:
+    """A folder that is watched by a decision of its first week."""
+
+    def __init__(self, home: Path, *unit: str, first: Callable[[int, int], int] = steady) -> None:
+        self.logs, self.decision = home / "in", home / "d.json"
+        self.logs.mkdir(parents=True)
+        database = str(home / "first.duckdb")
+        self.database = str(home / "watched.duckdb")
+        log = written(home / "first.csv", 0, steady)
+        assert run(["ingest", str(log), "--db", database, "-q"]) == 0
+        words = ["decide", *ASKED, "network,depth", "--db", database, "-q"]
+        assert run([*words, *unit, "-o", str(self.decision)]) == 0
+        written(self.logs / "0.csv", 0, first)
+
+    def look(self, *options: str) -> int:
+        words = ["watch", str(self.logs), "--decision", str(self.decision), "--once", "--settle"]
+        return run([*words, "0", "--db", self.database, *options])
+
+    def said(self, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+        files = [json.loads(line)["details"] for line in capsys.readouterr().out.splitlines()]
+        return [json.loads(Path(file).read_text(encoding="utf-8")) for file in files]
+
+
+@pytest.mark.parametrize(("unit", "codes"), [("path", [1, 0]), ("visit", [0, 0]), ("both", [3, 0])])
+def test_each_week_that_is_over_is_tested_once_by_visits(
+    unit: str, codes: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Networks change in the second week: a visit hides its user still, and all visits do not.
+
+    That all of them do not is no proof that one of them is above the budget.
+    """
+    watched = Watched(tmp_path, "--unit", unit)
+    capsys.readouterr()
+    assert watched.look("--by", "week") == 0
+    [first] = watched.said(capsys)
+    assert (first["state"], first["policy"]["visits"]) == ("holds", unit)
+    assert ("all their visits of one week" in first["guarantee"]) == (unit != "visit")
+    for week, network in ((1, changing), (2, steady)):
+        written(watched.logs / f"{week}.csv", week, network)
+        assert watched.look("--by", "week") == codes[week - 1]
+        assert watched.look("--by", "week") == codes[week - 1]
+    told = [(body["was"], body["state"]) for body in watched.said(capsys)]
+    changed = [(was, state) for was, state in told if was != state]
+    assert changed == ([("holds", "violated"), ("violated", "holds")] if unit == "path" else [])
+
+
+def test_others_are_told_the_same_of_fewer_than_k_users_whose_visits_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Users of the largest group who show a value of their own at one visit, which paths keep."""
+    found = []
+    for users in (0, 4, 9, 60):
+        odd = range(0, 8 * users, 8)
+
+        def network(user: int, visit: int, odd: range = odd) -> int:
+            return user + 100 if visit == 1 and user in odd else int(user % 4 == 1)
+
+        watched = Watched(tmp_path / str(users), "--unit", "both", first=network)
+        capsys.readouterr()
+        watched.look("--by", "week")
+        [body] = watched.said(capsys)
+        found.append((body["sets"], body["state"], body["users"], body["lacking"]))
+    assert found[0] == found[1] == found[2] != found[3]
+
+
+def test_a_watch_of_visits_names_the_length_of_its_windows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Later visits change what all visits of a user tell, so no log without an end is tested."""
+    watched = Watched(tmp_path, "--unit", "path")
+    capsys.readouterr()
+    assert watched.look() == 2
+    [said] = capsys.readouterr().err.strip().splitlines()
+    assert "--by day, week or month" in said
