@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import hashlib
 from dataclasses import dataclass, replace
-from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -71,7 +70,6 @@ class PanelFinding:
     Attributes:
         gone: Whether of all users fewer than k have now a value that k others had.
         lost: Which these are, where they may be named, those of most users first.
-        since: Day of the window that it was compared with, where the others were with another.
     """
 
     apis: tuple[str, ...]
@@ -81,7 +79,6 @@ class PanelFinding:
     values: tuple[MovedValue, ...] = ()
     gone: bool = False
     lost: tuple[LostValue, ...] = ()
-    since: date | None = None
 
 
 class LostValue(NamedTuple):
@@ -126,10 +123,6 @@ class WindowUsers:
     def size(self) -> int:
         """How many they are."""
         return len(next(iter(self.columns.values()), ()))
-
-    def only(self, apis: Collection[str]) -> WindowUsers:
-        """Return the same users with some of their APIs."""
-        return replace(self, columns={api: self.columns[api] for api in apis if self.columns})
 
 
 def compare(

@@ -43,7 +43,6 @@ class MovedApi:
         gone: Whether others come, of whom k had a value that fewer than k of all users have now,
             and a smaller share: no wave of bots looks like it.
         lost: Names of such values, or of the browsers that they tell, those of most users first.
-        since: Day that it was compared with, where that is not the day of the others.
     """
 
     api: str
@@ -52,7 +51,6 @@ class MovedApi:
     releases: tuple[str, ...] = ()
     gone: bool = False
     lost: tuple[str, ...] = ()
-    since: date | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +96,10 @@ class Renewal:
     def reasons(self) -> list[str]:
         """A sentence for each thing that has changed; values that k users had may be named."""
         found = [f"{api} has vanished" for api in self.vanished[:_NAMED]]
-        alike: dict[tuple[bool, date | None], list[MovedApi]] = {}
-        for one in sorted(self.moved or (), key=lambda one: not one.changed):
-            alike.setdefault((one.changed, one.since), []).append(one)
-        return [*found, *map(self.said_of, alike.values()), *self.sets]
+        for changed in (True, False):
+            apis = [one for one in self.moved or () if one.changed == changed]
+            found += [self.said_of(apis)] if apis else []
+        return found + self.sets
 
     def said_of(self, moved: Sequence[MovedApi]) -> str:
         """Say that some APIs have moved, which all were changed, or of which others come."""
@@ -111,7 +109,7 @@ class Renewal:
             said, lost, moved = _LEFT, moved[0].lost, [replace(moved[0], gone=False)]
         return said.format(
             unit=self.unit,
-            since=moved[0].since or self.moved_since,
+            since=self.moved_since,
             apis=some_of([*map(_one, moved)], _NAMED),
             lost=some_of(lost, _NAMED),
         )
@@ -224,7 +222,6 @@ def _moved(alarms: Sequence[PanelFinding]) -> tuple[MovedApi, ...]:
             changed=alarm.compared == "changed",
             releases=tuple(sorted(releases)),
             gone=alarm.gone,
-            since=alarm.since,
             lost=tuple(dict.fromkeys(_value_name(api, one.value) for one in alarm.lost)),
         )
         found.setdefault(api, moved)

@@ -439,12 +439,10 @@ class Look:
             return []
         # The window before is no like day, but what newly exposes users is there anyway.
         windows, k = self.monitor.windows(by, window=window), decision.policy.k
-        had, have = (read_users(windows, span, sorted(apis), k=k) for span in (before, now))
-        if min(had.size, have.size) < k:
+        pair = [read_users(windows, span, sorted(apis), k=k) for span in (before, now)]
+        if min(users.size for users in pair) < k:
             return []
-        alarms = compare_windows(
-            [(had, have)], k=k, false_alarms=_FALSE_CAUSES, audience=windows.audience
-        )
+        alarms = compare_windows(*pair, k=k, false_alarms=_FALSE_CAUSES, audience=windows.audience)
         return probable_causes(alarms)
 
     def _without_automation(self, report: CheckReport) -> Mapping[ApiSet, tuple[float, float]]:

@@ -333,25 +333,6 @@ def test_what_changes_on_the_day_after_a_decision_on_one_day_is_told(
     assert reasons(told) == ["a"]
 
 
-def test_an_api_that_just_came_has_not_changed_and_what_changes_of_it_later_is_told(
-    settings: WatchSettings, on_population: Path
-) -> None:
-    """The weekdays before the day that was decided on lack it, and later ones have it."""
-    day = (START + timedelta(days=7)).date()
-    decided = replace(read_decision(on_population), days=(day, day))
-    settings, told = replace(settings, by="day", decision=decided), {}
-    for passed in range(18):
-        values = "pq" if passed < 15 else "pr"
-        came = {"b": lambda user, of=values: of[user % 2]} if passed >= 7 else {}
-        day_log(settings.folder, passed, range(400), a=lambda _: "x", **came)
-        said: list[dict[str, Any]] = []
-        Watch(settings, deliver=[collect(said)]).step()
-        news = [one for body in said for one in body["problems"] if one["new"]]
-        texts = [one["text"] for one in news if one["kind"] == "decide again"]
-        told |= {passed: texts} if texts else {}
-    assert told == {16: ["users who had come on 2026-01-10 have changed b (about 50 %)"]}
-
-
 def test_others_are_told_of_no_correction_of_fewer_than_k_users(settings: WatchSettings) -> None:
     told: list[dict[str, Any]] = []
     notes: list[str] = []
