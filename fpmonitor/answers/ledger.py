@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.check import usable
 from fpmonitor.answers.decide import called_as, question_of
-from fpmonitor.answers.log_faults import changed_sources, find_faults
+from fpmonitor.answers.log_faults import are_enough, changed_sources, find_faults
 from fpmonitor.answers.panel import PanelFinding, WindowUsers, certain, compare
 from fpmonitor.answers.window_check import check_has_windows
-from fpmonitor.disclosure import Audience, complement_of, is_publishable
+from fpmonitor.disclosure import Audience, publishable_members
 from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.drift import adjust_p_values
 from fpmonitor.policy import disclosed_from
@@ -212,6 +212,12 @@ class SinceDecided:
             return {}
         return find_faults(self._read(found), self._read(self.now), k=self._k)
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether enough users came in the window, and before, for faults to show."""
+        found = self._before(self._decided, like=False)
+        return found is not None and are_enough(self._read(found), self._read(self.now), k=self._k)
+
     def sources(self) -> dict[str, str]:
         """Find sources that vanished, came, or send fewer than half of their share of the users.
 
@@ -230,17 +236,13 @@ class SinceDecided:
         """Return the users of each source, as far as they may leave beside those of the window."""
         if self.windows.window.source is not None:
             return {}
-        found, audience = self._now_by_source, self.windows.audience
-        parts = [*found.values(), max(users - sum(found.values()), 0)]
-        withheld = complement_of([*filter(None, parts)], self._k, audience)
-        return {
-            name: number
-            for place, (name, number) in enumerate(found.items())
-            if place != withheld and is_publishable(number, self._k, audience)
-        }
+        return publishable_members(self._now_by_source, users, self._k, self.windows.audience)
 
     def faulty_sources(self, faults: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Return sources whose own users, k or more, show faults: source -> of which APIs."""
+        """Judge the own users of each source: source -> APIs at fault; none where it is sound.
+
+        Left out is what is new, or has too few users to be judged.
+        """
         found = {}
         for name, users in self._now_by_source.items() if faults else ():
             if users >= disclosed_from(self._k) and not name.startswith("!"):  # no name of a source
@@ -251,8 +253,9 @@ class SinceDecided:
                     apis=tuple(sorted({*faults}.intersection(self.apis))),
                     known={},
                 )
-                found[name] = tuple(sorted(alone.faults()))
-        return {name: apis for name, apis in found.items() if apis}
+                if alone.is_judged:
+                    found[name] = tuple(sorted(alone.faults()))
+        return found
 
     def _by_source(self, span: Span) -> dict[str, int]:
         rows = self.windows.database.rows("windows/sources", **span.bounds)

@@ -20,7 +20,7 @@ from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.policy import disclosed_from
 from fpmonitor.population.memory import CodeTable, rank_keys
 from fpmonitor.population.recoding import ABSENT
-from fpmonitor.store.digests import DIGEST
+from fpmonitor.store.digests import DIGEST, LONG
 from fpmonitor.store.snapshot import distinct
 
 if TYPE_CHECKING:
@@ -213,7 +213,8 @@ def _compare_others(
         gone = [
             code
             for code, one in listed.items()
-            if one.before
+            if code != ABSENT  # where an API is rolled out
+            and one.before
             and one.after is None
             and not one.grew
             and np.count_nonzero(now == code) < k
@@ -243,11 +244,11 @@ def _lost(
 ) -> Iterator[LostValue]:
     """Yield values that are gone by their texts: who had them were k, and how few have now is not.
 
-    A digest, or what stands in the place of a value, names nobody.
+    A digest, also of a long value, or what stands in the place of a value, names nobody.
     """
     for code in sorted(gone, key=lambda code: -had[code]):
         text = texts.get(code)
-        if text and had[code] >= disclosed_from(k) and not text.startswith(("(", DIGEST)):
+        if text and had[code] >= disclosed_from(k) and not text.startswith(("(", DIGEST, LONG)):
             yield LostValue(text, listed[code].p_value or 0.0)
 
 
