@@ -231,8 +231,8 @@ def test_who_decides_again_hears_of_the_next_country_that_leaves(
             one for body in looked(path, 7 * week + 4, "week")[1] for one in body["problems"]
         ]
         news = [one for one in problems if one["new"] and one["kind"] == "decide again"]
-        named.append([one["text"].partition(" stopped")[0] for one in news])
-    assert named == [[], [], ["users of Portugal"], ["users of Poland"], ["users of Peru"]]
+        named.append([one["text"].partition(" is gone")[0] for one in news])
+    assert named == [[], [], ["b Portugal"], ["b Poland"], ["b Peru"]]
 
 
 def test_a_wrong_log_that_is_corrected_is_no_reason_to_decide_again(
