@@ -9,7 +9,7 @@ group has as long as it has fewer than k, none included: see docs/disclosure.md.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 
 from fpmonitor.errors import PolicyError, UndecidableError
@@ -63,6 +63,29 @@ def complement_of(parts: Sequence[int], k: int, audience: Audience = Audience.OW
     if len(disclosed_parts) in {0, len(parts)} or sum(parts) - sum(disclosed_parts) >= k:
         return None
     return parts.index(min(disclosed_parts))
+
+
+def publishable_members(
+    groups: Mapping[str, int], total: int, k: int, audience: Audience = Audience.OWNER
+) -> dict[str, int]:
+    """Users of each group, beside the total; others are told as many of these as they may be.
+
+    Groups may overlap: of two with 500 and 503 of 1,000 users, 3 are in both. What is told adds up
+    to the total, or differs by k users.
+    """
+    told = {name: users for name, users in groups.items() if is_publishable(users, k, audience)}
+    if audience is Audience.OWNER:
+        return told
+    k = disclosed_from(k)
+
+    def tells_of_few(parts: Collection[int]) -> bool:
+        rest = abs(total - sum(parts))
+        return rest < k and (rest > 0 or len(parts) < len(groups))
+
+    told = {name: users for name, users in told.items() if not tells_of_few([users])}
+    while told and tells_of_few(told.values()):
+        del told[min(told, key=told.__getitem__)]
+    return told
 
 
 def publishable_part(

@@ -474,6 +474,7 @@ class Monitor(Closing):
             others=report.others,
             vanished=report.vanished,
             compared=None if since is None else since.moved(report.origin, share_of_false_moves),
+            faults=faults.keys(),
             now=datetime.now(UTC),
         )
         return replace(

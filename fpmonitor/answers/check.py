@@ -107,7 +107,7 @@ class CheckReport(Result):
             passes.
         sources: Source -> what has become of it since the days of the decision, in words.
         source_users: Source -> its users, as far as they may leave beside those of the window.
-        faulty_sources: Source -> APIs at fault by its users alone.
+        faulty_sources: Source -> APIs at fault by its users alone, of those that were judged.
         of_list: Whether the sets are those that a list in use leaves readable.
     """
 
@@ -135,11 +135,6 @@ class CheckReport(Result):
     source_users: Mapping[str, int] = field(default_factory=dict)
     faulty_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     of_list: bool = False
-
-    def sent_broken(self, api: str) -> list[str]:
-        """Return the sources that send values of an API at fault, where others do not."""
-        found = [name for name in self.source_users if api in self.faulty_sources.get(name, ())]
-        return found if len(found) < len(self.source_users) else []
 
     @property
     def outcome(self) -> Outcome:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from fpmonitor.export.exporter import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -26,7 +28,7 @@ _HELP = {
     "sets": "Sets on the list by what is known of them.",
     "window_users": "Users of the newest window that was checked, or all of them.",
     "source_users": "Users of a source in that window, where k users of each have come.",
-    "source_faults": "APIs whose values a source sends broken.",
+    "source_faults": "APIs whose values a source sends broken, where it was judged.",
     "window_end_seconds": "End of the newest window that was checked, Unix time.",
     "alarm": "1 while the windows so far raise an alarm together.",
     "problem": "1 for each thing that is in the way.",
@@ -89,7 +91,8 @@ def _known(standing: Standing) -> Iterator[tuple[str, dict[str, str], float]]:
         yield "window_end_seconds", {}, end.timestamp()
     for source, users in standing.source_users.items():
         yield "source_users", {"source": source}, users
-        yield "source_faults", {"source": source}, len(standing.faulty_sources.get(source, ()))
+    for source, apis in standing.faulty_sources.items():
+        yield "source_faults", {"source": source}, len(apis)
     for problem in standing.problems:
         yield "problem", {"kind": problem.kind, "what": problem.what}, 1
 
@@ -106,4 +109,4 @@ def _lines(samples: Iterable[tuple[str, dict[str, str], float]]) -> Iterator[str
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return printable(text).replace("\\", "\\\\").replace('"', '\\"')

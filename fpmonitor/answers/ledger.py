@@ -12,18 +12,15 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fpmonitor.answers.check import usable
 from fpmonitor.answers.decide import called_as, question_of
-from fpmonitor.answers.log_faults import changed_sources, find_faults
+from fpmonitor.answers.log_faults import are_enough, changed_sources, find_faults
 from fpmonitor.answers.panel import PanelFinding, WindowUsers, certain, compare
 from fpmonitor.answers.window_check import check_has_windows
-from fpmonitor.disclosure import Audience, complement_of, is_publishable
+from fpmonitor.disclosure import Audience, publishable_members
 from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.drift import adjust_p_values
 from fpmonitor.policy import disclosed_from
-from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.windows import Windows
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import (
@@ -40,8 +37,9 @@ from fpmonitor.store.windows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from fpmonitor.decide.decision import Decision
@@ -76,31 +74,14 @@ def _users_among(
 
 
 def compare_windows(
-    pairs: Iterable[tuple[WindowUsers, WindowUsers]],
-    *,
-    k: int,
-    false_alarms: float,
-    audience: Audience,
+    before: WindowUsers, after: WindowUsers, *, k: int, false_alarms: float, audience: Audience
 ) -> tuple[PanelFinding, ...]:
     """Return which APIs have other values in a window of k users than in another, the surest first.
 
-    Args:
-        pairs: Windows before and after, with the APIs that are compared between them.
-        k, audience: As of `compare`.
-        false_alarms: As of `TrendReport`, of all together.
+    `false_alarms` is as of `TrendReport`.
     """
-    tested = [
-        found
-        for before, after in pairs
-        for found in compare(
-            before,
-            after,
-            [(api,) for api in after.columns],
-            rarity_of=(),
-            k=k,
-            audience=audience,
-        )
-    ]
+    tables = [(api,) for api in after.columns]
+    tested = list(compare(before, after, tables, rarity_of=(), k=k, audience=audience))
     adjusted = adjust_p_values([one.p_value for one in tested])
     order = sorted(range(len(tested)), key=lambda i: adjusted[i])
     return tuple(
@@ -231,6 +212,12 @@ class SinceDecided:
             return {}
         return find_faults(self._read(found), self._read(self.now), k=self._k)
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether enough users came in the window, and before, for faults to show."""
+        found = self._before(self._decided, like=False)
+        return found is not None and are_enough(self._read(found), self._read(self.now), k=self._k)
+
     def sources(self) -> dict[str, str]:
         """Find sources that vanished, came, or send fewer than half of their share of the users.
 
@@ -249,17 +236,13 @@ class SinceDecided:
         """Return the users of each source, as far as they may leave beside those of the window."""
         if self.windows.window.source is not None:
             return {}
-        found, audience = self._now_by_source, self.windows.audience
-        parts = [*found.values(), max(users - sum(found.values()), 0)]
-        withheld = complement_of([*filter(None, parts)], self._k, audience)
-        return {
-            name: number
-            for place, (name, number) in enumerate(found.items())
-            if place != withheld and is_publishable(number, self._k, audience)
-        }
+        return publishable_members(self._now_by_source, users, self._k, self.windows.audience)
 
     def faulty_sources(self, faults: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Return sources whose own users, k or more, show faults: source -> of which APIs."""
+        """Judge the own users of each source: source -> APIs at fault; none where it is sound.
+
+        Left out is what is new, or has too few users to be judged.
+        """
         found = {}
         for name, users in self._now_by_source.items() if faults else ():
             if users >= disclosed_from(self._k) and not name.startswith("!"):  # no name of a source
@@ -270,8 +253,9 @@ class SinceDecided:
                     apis=tuple(sorted({*faults}.intersection(self.apis))),
                     known={},
                 )
-                found[name] = tuple(sorted(alone.faults()))
-        return {name: apis for name, apis in found.items() if apis}
+                if alone.is_judged:
+                    found[name] = tuple(sorted(alone.faults()))
+        return found
 
     def _by_source(self, span: Span) -> dict[str, int]:
         rows = self.windows.database.rows("windows/sources", **span.bounds)
@@ -300,45 +284,14 @@ class SinceDecided:
         before = self._before(base) if place >= 1 else None
         if before is None or before.window.since is None or self._read(self.now).size < k:
             return None
-        references = self._references(before, base)
         found = compare_windows(
-            [
-                (self._read(span).only(apis), self._read(self.now).only(apis))
-                for span, apis in references.items()
-                if apis
-            ],
+            self._read(before),
+            self._read(self.now),
             k=k,
             false_alarms=level(place),
             audience=self.windows.audience,
         )
-        later = {
-            api: span.window.since.date()
-            for span, apis in references.items()
-            for api in apis
-            if span != before and span.window.since is not None
-        }
-        dated = (replace(one, since=later.get(one.apis[0])) for one in found)
-        return before.window.since.date(), tuple(dated)
-
-    def _references(self, before: Span, base: datetime) -> dict[Span, list[str]]:
-        """Return the windows that APIs are compared with; one that came later with a later one.
-
-        Beside a day that lacks it, all users would seem to have changed it.
-        """
-        references: dict[Span, list[str]] = {before: []}
-        for api in self.apis:
-            came_later = self._having(before, api) < self._k <= self._having(self.now, api)
-            span = self._before(base, api=api) if came_later else before
-            if span is not None:
-                references.setdefault(span, []).append(api)
-        return references
-
-    def _having(self, span: Span, api: str | None) -> int:
-        """Count the users of a window, or those with an API."""
-        users = self._read(span)
-        if api is None or not users.size:
-            return users.size
-        return int(np.count_nonzero(users.columns[api] != ABSENT))
+        return before.window.since.date(), found
 
     @property
     def _period(self) -> Division:
@@ -353,13 +306,10 @@ class SinceDecided:
         days = self.decision.days
         return None if days is None else datetime.combine(days[1], time.min)
 
-    def _before(
-        self, base: datetime | None, *, like: bool = True, api: str | None = None
-    ) -> Span | None:
+    def _before(self, base: datetime | None, *, like: bool = True) -> Span | None:
         """Return the first window of k users from a moment on, before the one in question.
 
-        Of k users with an API, where one is named. Where it is to be `like` this one, and days have
-        their weekday, it may begin a week before.
+        Where it is to be `like` this one, and days have their weekday, it may begin a week before.
         """
         begin, period, source = self.windows.window.since, self._period, self.windows.window.source
         if base is None or begin is None or not self.apis:
@@ -373,7 +323,7 @@ class SinceDecided:
             with suppress(UndecidableError):
                 limits = Window(since, end_of(since, period), source)
                 span = whole_span(self.windows.database, limits)
-                if self._having(span, api) >= self._k:
+                if self._read(span).size >= self._k:
                     return span
             since = end_of(since, period)
             [(oldest,)] = self.windows.database.rows("windows/oldest", since=since)

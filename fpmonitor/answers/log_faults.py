@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fpmonitor.answers.panel import WindowUsers, in_both
+from fpmonitor.export.exporter import printable
 
 _SHARE = 0.2  # of the users who have a value, with one of another form
 _FEWEST = 20  # users of whom a habit can be told
@@ -58,6 +59,11 @@ def find_faults(before: WindowUsers, after: WindowUsers, *, k: int) -> dict[str,
     return found
 
 
+def are_enough(before: WindowUsers, after: WindowUsers, *, k: int) -> bool:
+    """Whether faults could show in users as of `find_faults`."""
+    return min(before.size, after.size) >= max(k, _FEWEST)
+
+
 def changed_sources(
     had: dict[str, int], has: dict[str, int], *, then: str, k: int
 ) -> Iterator[tuple[str, str]]:
@@ -65,16 +71,16 @@ def changed_sources(
     both = {*had} & {*has}
     season = sum(has[name] for name in both) / max(sum(had[name] for name in both), 1)
     for name in sorted({*had, *has}):
-        expected, users = had.get(name, 0), has.get(name, 0)
+        expected, users, shown = had.get(name, 0), has.get(name, 0), printable(name)
         if len(both) > 1 or name not in both:
             expected = round(min(season or 1.0, 1.0) * expected)
         if not had.get(name):
-            yield name, f"the source {name} is new since {then}"
+            yield name, f"the source {shown} is new since {then}"
         elif not users and expected >= _SURE * k:
-            yield name, f"the source {name} has sent fewer than {k} users, and many on {then}"
+            yield name, f"the source {shown} has sent fewer than {k} users, and many on {then}"
         elif _SURE * k <= expected and users < _FEWER * expected:
             fewer = 100 * (1 - users / expected)
-            yield name, f"the source {name} sends {fewer:.0f} % fewer users than on {then}"
+            yield name, f"the source {shown} sends {fewer:.0f} % fewer users than on {then}"
 
 
 def _are_most(some: Mapping[int, int], users: Mapping[int, int]) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import hashlib
 from dataclasses import dataclass, replace
-from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.policy import disclosed_from
 from fpmonitor.population.memory import CodeTable, rank_keys
 from fpmonitor.population.recoding import ABSENT
-from fpmonitor.store.digests import DIGEST
+from fpmonitor.store.digests import DIGEST, LONG
 from fpmonitor.store.snapshot import distinct
 
 if TYPE_CHECKING:
@@ -71,7 +70,6 @@ class PanelFinding:
     Attributes:
         gone: Whether of all users fewer than k have now a value that k others had.
         lost: Which these are, where they may be named, those of most users first.
-        since: Day of the window that it was compared with, where the others were with another.
     """
 
     apis: tuple[str, ...]
@@ -81,7 +79,6 @@ class PanelFinding:
     values: tuple[MovedValue, ...] = ()
     gone: bool = False
     lost: tuple[LostValue, ...] = ()
-    since: date | None = None
 
 
 class LostValue(NamedTuple):
@@ -126,10 +123,6 @@ class WindowUsers:
     def size(self) -> int:
         """How many they are."""
         return len(next(iter(self.columns.values()), ()))
-
-    def only(self, apis: Collection[str]) -> WindowUsers:
-        """Return the same users with some of their APIs."""
-        return replace(self, columns={api: self.columns[api] for api in apis if self.columns})
 
 
 def compare(
@@ -220,7 +213,8 @@ def _compare_others(
         gone = [
             code
             for code, one in listed.items()
-            if one.before
+            if code != ABSENT  # where an API is rolled out
+            and one.before
             and one.after is None
             and not one.grew
             and np.count_nonzero(now == code) < k
@@ -250,11 +244,11 @@ def _lost(
 ) -> Iterator[LostValue]:
     """Yield values that are gone by their texts: who had them were k, and how few have now is not.
 
-    A digest, or what stands in the place of a value, names nobody.
+    A digest, also of a long value, or what stands in the place of a value, names nobody.
     """
     for code in sorted(gone, key=lambda code: -had[code]):
         text = texts.get(code)
-        if text and had[code] >= disclosed_from(k) and not text.startswith(("(", DIGEST)):
+        if text and had[code] >= disclosed_from(k) and not text.startswith(("(", DIGEST, LONG)):
             yield LostValue(text, listed[code].p_value or 0.0)
 
 

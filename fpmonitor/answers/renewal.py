@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.decide.evidence import needed_evidence
 from fpmonitor.errors import some_of
-from fpmonitor.population.browsers import browser_of
+from fpmonitor.population.browsers import BROWSER_APIS, browser_of
 from fpmonitor.safe_files import untyped
 from fpmonitor.vocabulary import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import date, datetime
 
     from fpmonitor.answers.panel import PanelFinding
@@ -26,7 +27,7 @@ FALSE_MOVES = 0.01  # probability that users who keep to one distribution are ev
 _NAMED = 3
 _CHANGED = "{unit}s who had come on {since} have changed {apis}"
 _OTHERS = "{unit}s who come now are others than on {since}, by {apis}"
-_LEFT = "{unit}s of {lost} stopped coming: others come than on {since}, by {apis}"
+_GONE = "{api} {lost} {are} gone: fewer than {k} {unit}s have {it}, many had on {since}"
 _LETTERS = 40  # of the name of a value, which others share
 
 
@@ -42,8 +43,7 @@ class MovedApi:
         releases: Browsers that new values name, as `chromium 142`.
         gone: Whether others come, of whom k had a value that fewer than k of all users have now,
             and a smaller share: no wave of bots looks like it.
-        lost: Names of such values, or of the browsers that they tell, those of most users first.
-        since: Day that it was compared with, where that is not the day of the others.
+        lost: Names of such values, those of most users first; of browsers, which are updated, none.
     """
 
     api: str
@@ -52,7 +52,6 @@ class MovedApi:
     releases: tuple[str, ...] = ()
     gone: bool = False
     lost: tuple[str, ...] = ()
-    since: date | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +71,7 @@ class Renewal:
             undecided, of which these users show that they are within the budget, or above it.
         tested, listed: Of how many such sets that was found out, the smallest first, and how many
             there are.
+        k: Anonymity threshold of the decision.
         unit: What is counted.
     """
 
@@ -87,6 +87,7 @@ class Renewal:
     would_block: tuple[ApiSet, ...]
     tested: int
     listed: int
+    k: int
     unit: Unit = "user"
 
     @property
@@ -98,22 +99,26 @@ class Renewal:
     def reasons(self) -> list[str]:
         """A sentence for each thing that has changed; values that k users had may be named."""
         found = [f"{api} has vanished" for api in self.vanished[:_NAMED]]
-        alike: dict[tuple[bool, date | None], list[MovedApi]] = {}
-        for one in sorted(self.moved or (), key=lambda one: not one.changed):
-            alike.setdefault((one.changed, one.since), []).append(one)
-        return [*found, *map(self.said_of, alike.values()), *self.sets]
+        for changed in (True, False):
+            apis = [one for one in self.moved or () if one.changed == changed]
+            found += [self.said_of(apis)] if apis else []
+        return found + self.sets
 
     def said_of(self, moved: Sequence[MovedApi]) -> str:
         """Say that some APIs have moved, which all were changed, or of which others come."""
-        said = _CHANGED if moved[0].changed else _OTHERS
-        lost: tuple[str, ...] = ()
-        if len(moved) == 1 and moved[0].lost:
-            said, lost, moved = _LEFT, moved[0].lost, [replace(moved[0], gone=False)]
+        first = moved[0]
+        said = _CHANGED if first.changed else _OTHERS
+        if len(moved) == 1 and first.lost and not first.changed:
+            said = _GONE
         return said.format(
             unit=self.unit,
-            since=moved[0].since or self.moved_since,
+            since=self.moved_since,
             apis=some_of([*map(_one, moved)], _NAMED),
-            lost=some_of(lost, _NAMED),
+            api=first.api,
+            lost=some_of(first.lost, _NAMED),
+            are="are" if len(first.lost) > 1 else "is",
+            it="each" if len(first.lost) > 1 else "it",
+            k=self.k,
         )
 
     @property
@@ -153,6 +158,7 @@ class Renewal:
     def to_json(self) -> dict[str, Any]:
         """Return the members of a notice."""
         members: dict[str, Any] = untyped(self)
+        del members["k"]  # of the policy
         if self.unit == "user":
             del members["unit"]
         return members | {
@@ -169,6 +175,7 @@ def find_renewal(
     others: Mapping[ApiSet, Verdict],
     vanished: tuple[str, ...],
     compared: tuple[date, Sequence[PanelFinding]] | None,
+    faults: AbstractSet[str],
     now: datetime,
 ) -> Renewal:
     """Find out what a decision does not know of the users of a check.
@@ -178,12 +185,14 @@ def find_renewal(
             decision.
         others, vanished: See `CheckReport.others` and `CheckReport.vanished`.
         compared: The day whose users they were compared with, and what was found; null without.
+        faults: APIs whose values are at fault, of which nothing is said.
         now: UTC.
     """
     decision = called_as(decision, population)
     candidates, undecided = {*decision.policy.candidates}, {*decision.undecided}
     apis = population.askable_apis(question_of(decision))
-    moved_since, findings = compared or (None, None)
+    moved_since, found = compared or (None, ())
+    findings = [one for one in found if faults.isdisjoint(one.apis)]
     had = population.coverage(apis, decision.policy.k)
     made = decision.made
     return Renewal(
@@ -193,7 +202,7 @@ def find_renewal(
         days=decision.days,
         vanished=vanished,
         unknown=tuple(api for api in apis if api not in candidates and had[api] is not None),
-        moved=None if findings is None else _moved(findings),
+        moved=None if compared is None else _moved(findings),
         moved_since=moved_since,
         would_allow=tuple(apis for apis, verdict in others.items() if verdict == "allow"),
         would_block=tuple(
@@ -201,6 +210,7 @@ def find_renewal(
         ),
         tested=len(others),
         listed=len({*decision.block, *undecided}),
+        k=decision.policy.k,
         unit=decision.unit,
     )
 
@@ -211,7 +221,10 @@ def share_of_false_moves(place: int) -> float:
 
 
 def _moved(alarms: Sequence[PanelFinding]) -> tuple[MovedApi, ...]:
-    """Name each API once: where its values were changed, that tells why others seem to come."""
+    """Name each API once: where its values were changed, that tells why others seem to come.
+
+    Not why a value is gone, unless it is of a browser, whose versions go all the time.
+    """
     found: dict[str, MovedApi] = {}
     for alarm in sorted(alarms, key=lambda alarm: alarm.compared != "changed"):
         [api] = alarm.apis
@@ -224,18 +237,18 @@ def _moved(alarms: Sequence[PanelFinding]) -> tuple[MovedApi, ...]:
             changed=alarm.compared == "changed",
             releases=tuple(sorted(releases)),
             gone=alarm.gone,
-            since=alarm.since,
-            lost=tuple(dict.fromkeys(_value_name(api, one.value) for one in alarm.lost)),
+            lost=()
+            if api in BROWSER_APIS
+            else tuple(dict.fromkeys(_value_name(one.value) for one in alarm.lost)),
         )
-        found.setdefault(api, moved)
+        known = found.setdefault(api, moved)
+        if moved.lost:
+            found[api] = replace(known, gone=True, lost=moved.lost)
     return tuple(found.values())
 
 
-def _value_name(api: str, text: str) -> str:
-    """Name a value: by its browser, or on one line by what it begins with."""
-    family, version = browser_of(api, text)
-    if version:
-        return f"{FAMILIES[family]} {version}"
+def _value_name(text: str) -> str:
+    """Name a value on one line, by what it begins with."""
     line = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
     return line if len(line) <= _LETTERS else line[: _LETTERS - 1] + "…"
 

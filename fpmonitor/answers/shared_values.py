@@ -8,13 +8,12 @@ import numpy as np
 
 from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import check_values_kept
+from fpmonitor.store.digests import LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fpmonitor.population.population import Population
-
-_DIGEST = "sha256:"
 
 
 def shared_values(population: Population, apis: Iterable[str], k: int) -> dict[str, str]:
@@ -31,6 +30,6 @@ def shared_values(population: Population, apis: Iterable[str], k: int) -> dict[s
         counts[ABSENT] = 0
         code = int(counts.argmax())
         status, text = snapshot.values(api).get(code, ("", None))
-        if counts[code] >= k and status == "value" and text and not text.startswith(_DIGEST):
+        if counts[code] >= k and status == "value" and text and not text.startswith(LONG):
             found[api] = text
     return found

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.answers.check import Outcome  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.decide.decision import Verdict  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.errors import some_of
+from fpmonitor.export.exporter import printable
 from fpmonitor.population.beside import days_in_words
-from fpmonitor.population.browsers import BROWSER_APIS, KINDS, browser_of
+from fpmonitor.population.browsers import KINDS, browser_of
 from fpmonitor.store.watching import StoredUntil  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.vocabulary import FAMILIES
 
@@ -98,6 +100,19 @@ LACKS_ALL = problem(
 )
 
 
+def fault(
+    api: str, words: str, sources: Mapping[str, tuple[str, ...]], day: datetime | None
+) -> Problem:
+    """Return that an API is at fault in a window, by which sources, and by which of them not."""
+    names = {
+        at_fault: [printable(name) for name, apis in sources.items() if (api in apis) is at_fault]
+        for at_fault in (True, False)
+    }
+    if all(names.values()):
+        words += f", from {some_of(names[True], _NAMED)}, not from {some_of(names[False], _NAMED)}"
+    return problem("fault", api, words=words, day="" if day is None else f" of {day:%Y-%m-%d}")
+
+
 def vanished(api: str, decision: Decision) -> Problem:
     """Return that too few users have a value of an API."""
     lacking = _LACKING[decision.missing]
@@ -144,7 +159,8 @@ class Standing:
             them.
         day: End of the last day that was looked at for faults, where windows are longer.
         stored: Doubtful windows -> what was stored when they were looked at last.
-        source_users, faulty_sources: As of the last `CheckReport`, and of days in its window.
+        source_users, faulty_sources: As of the last `CheckReport`; the latter as of the last day
+            that was judged, where windows are longer.
     """
 
     outcome: Outcome
@@ -228,19 +244,21 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
     alarm = before is not None and before.alarm  # a window that adds nothing leaves it as it was
     if report.alarm is not None:
         alarm = report.alarm.raised
+    # Days are looked at beside longer windows: the newest day that was judged counts.
+    is_same = report.period not in {None, "day"} and before is not None and until == before.until
     after = Standing(
         outcome=report.outcome,
         sets=tuple(sets),
         alarm=alarm,
         until=until,
         users=users,
-        moved=tuple(one.api for one in moved if one.api not in report.faults),
+        moved=tuple(one.api for one in moved),
         shows_sets=renewal is not None and bool(renewal.sets) and not report.faults,
         faulty=() if before is None else before.faulty,
         day=None if before is None else before.day,
         stored={} if before is None else before.stored,
         source_users=report.source_users,
-        faulty_sources=report.faulty_sources,
+        faulty_sources=before.faulty_sources if before and is_same else report.faulty_sources,
     )
     return after.at_fault(report.since) if report.faults else after
 
@@ -359,8 +377,8 @@ def _tells(body: Mapping[str, Any], one: MovedApi) -> bool:
 
 
 def _tells_lost(had: Mapping[str, Any], one: MovedApi) -> bool:
-    """Whether a notice told which values are gone; versions of browsers go all the time."""
-    return one.api in BROWSER_APIS or {*one.lost} <= {*had.get("lost", one.lost)}
+    """Whether a notice told which values are gone."""
+    return {*one.lost} <= {*had.get("lost", one.lost)}
 
 
 def _reasons(body: Mapping[str, Any]) -> set[str]:

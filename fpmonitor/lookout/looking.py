@@ -22,6 +22,7 @@ from fpmonitor.answers.standing import (
     Standing,
     again,
     changes,
+    fault,
     is_news,
     judged,
     known_again,
@@ -34,7 +35,7 @@ from fpmonitor.answers.standing import (
     vanished,
 )
 from fpmonitor.decide.evidence import identity_of
-from fpmonitor.errors import UndecidableError, UnknownNameError, some_of
+from fpmonitor.errors import UndecidableError, UnknownNameError
 from fpmonitor.estimate.kept_weights import kept, take_in
 from fpmonitor.export.exporter import printable
 from fpmonitor.monitor import ledger_of, windows_that_decide
@@ -173,7 +174,7 @@ class Look:
     def _faulty_sources(
         self, day: Window, faults: Collection[str]
     ) -> Mapping[str, tuple[str, ...]]:
-        """Find the sources that send values at fault on a day."""
+        """Judge the sources of a day: source -> APIs at fault."""
         users = self._came(day)
         beside = None if users is None else self._days.beside(users)
         return {} if beside is None else beside.faulty_sources(faults)
@@ -196,13 +197,11 @@ class Look:
             found = self._faults_of(day)
             if found is None:  # a few visits are as good as none
                 continue
-            if found:
-                sources = {**after.faulty_sources, **self._faulty_sources(day, found)}
-                after = replace(after.at_fault(day.since), faulty_sources=sources)
+            sources = self._faulty_sources(day, found) if found else {}
+            after = after.at_fault(day.since) if found else after
             for api, words in found.items():
-                seen = problem("fault", api, words=words, day=f" of {day.since:%Y-%m-%d}")
-                problems.setdefault(("fault", api), seen)
-            after = replace(after, day=day.until.isoformat())
+                problems.setdefault(("fault", api), fault(api, words, sources, day.since))
+            after = replace(after, day=day.until.isoformat(), faulty_sources=sources)
         return replace(after, problems=tuple(problems.values()))
 
     def _missing_day(self, since: datetime, now: datetime) -> datetime | None:
@@ -309,12 +308,10 @@ class Look:
         if not is_first or report.lacks_all or len(new) <= len(report.vanished):
             problems += [problem("appeared", api) for api in new]
         problems += self._without_logs(before, report, until or now)
-        problems += [problem("source", name, text=text) for name, text in report.sources.items()]
-        day = "" if report.since is None else f" of {report.since:%Y-%m-%d}"
-        for api, words in report.faults.items():
-            sources = report.sent_broken(api)
-            alone = f", from {some_of(sources, _NAMED)} alone" if sources else ""
-            problems.append(problem("fault", api, words=words + alone, day=day))
+        changed = report.sources.items()
+        problems += [problem("source", printable(name), text=text) for name, text in changed]
+        sources = report.faulty_sources
+        problems += [fault(*one, sources, report.since) for one in report.faults.items()]
         if report.late and settings.by is not None and report.since is not None:
             problems.append(late(settings.by, report.since, report.late))
         if report.renewal is not None:
@@ -439,12 +436,10 @@ class Look:
             return []
         # The window before is no like day, but what newly exposes users is there anyway.
         windows, k = self.monitor.windows(by, window=window), decision.policy.k
-        had, have = (read_users(windows, span, sorted(apis), k=k) for span in (before, now))
-        if min(had.size, have.size) < k:
+        pair = [read_users(windows, span, sorted(apis), k=k) for span in (before, now)]
+        if min(users.size for users in pair) < k:
             return []
-        alarms = compare_windows(
-            [(had, have)], k=k, false_alarms=_FALSE_CAUSES, audience=windows.audience
-        )
+        alarms = compare_windows(*pair, k=k, false_alarms=_FALSE_CAUSES, audience=windows.audience)
         return probable_causes(alarms)
 
     def _without_automation(self, report: CheckReport) -> Mapping[ApiSet, tuple[float, float]]:

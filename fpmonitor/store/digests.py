@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.database import Database
 
 DIGEST = "blake2b:"  # what the digest of a value begins with
+LONG = "sha256:"  # and that of one that is too long to be kept
 _DIGEST_BYTES = 16
 _KEY_BYTES = 32
 

@@ -148,3 +148,25 @@ def test_users_who_alternate_are_no_change_and_those_who_agree_are() -> None:
     windows = [window(people, nobody | {"size": sizes}) for sizes in (np.full(users, 3), few)]
     told = compared(windows[0], windows[1], Audience.OTHERS)["changed", "size"]
     assert (told.p_value, told.moved) == (1, 0)
+
+
+def test_lacking_an_api_is_no_value_that_is_gone_and_digests_are_no_names() -> None:
+    """At a rollout nobody lacks it any more; long values are kept as digests."""
+    had, has = np.zeros(3000, dtype=np.int64), np.full(3000, 2)
+    had[240:], long = 2, "sha256:" + "0" * 32 + ":5000"
+
+    def users(people: Any, codes: Any) -> WindowUsers:
+        return WindowUsers(people=people, columns={"a": codes}, texts=lambda _: {1: long, 2: "x"})
+
+    for code, gone in ((0, False), (1, True)):
+        before = users(np.arange(3000), np.where(had == 0, code, had))
+        found, *_ = compare(
+            before,
+            users(np.arange(5000, 8000), has),
+            [("a",)],
+            rarity_of=(),
+            k=10,
+            audience=Audience.OWNER,
+        )
+        assert found.p_value < 1e-6
+        assert (found.gone, found.lost) == (gone, ())

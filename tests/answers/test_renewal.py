@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fpmonitor.answers import renewal
+from fpmonitor.answers.panel import LostValue, PanelFinding
 from fpmonitor.answers.standing import decide_again
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import Decision
@@ -155,11 +156,52 @@ def test_who_has_left_is_named_and_not_how_many_are_left(
         found = monitor.check(decision, by="day").renewal
     assert found is not None
     assert found.reasons == [
-        "users of Europe/Lisbon stopped coming: others come than on 2026-01-02, by a (about 7.4 %)"
+        "a Europe/Lisbon is gone: fewer than 10 users have it, many had on 2026-01-02"
     ]
     [moved] = found.to_json()["moved"]
     assert (moved["gone"], moved["lost"]) == (True, ["Europe/Lisbon"])
     assert "Troll" not in json.dumps(found.to_json())
+
+
+def test_who_has_left_is_named_where_others_have_changed_the_same_api(
+    decision: Decision, tmp_path: Path
+) -> None:
+    def values(changed: range) -> Values:
+        names = dict(enumerate(["Europe/Lisbon"] * 240)) | dict.fromkeys(changed, "y")
+        return BEFORE | {"a": lambda user: names.get(user, "x")}
+
+    later = [*range(1000, 3000), *range(10_000, 12_500)]
+    days = {1: (range(3_000), values(range(0))), 8: (later, values(range(1000, 1100)))}
+    with Monitor(stored(tmp_path / "db", days)) as monitor:
+        found = monitor.check(decision, by="day").renewal
+    assert found is not None
+    [moved] = found.moved or ()
+    assert (moved.changed, moved.gone, moved.lost) == (True, True, ("Europe/Lisbon",))
+    [reason] = found.reasons
+    assert reason.startswith("users who had come on 2026-01-02 have changed a (about ")
+    assert reason.endswith("; Europe/Lisbon is gone)")
+
+
+def test_values_that_a_broken_log_lacks_are_not_gone(decision: Decision, tmp_path: Path) -> None:
+    def values(letters: int | None) -> Values:
+        return BEFORE | {"a": lambda user: ("Europe/Lisbon", "Asia/Tokyo")[user % 2][:letters]}
+
+    days = {1: (range(3_000), values(None)), 8: (range(10_000, 13_000), values(9))}
+    with Monitor(stored(tmp_path / "db", days)) as monitor:
+        found = monitor.check(decision, by="day")
+    assert found.faults == {"a": "values that are cut short"}
+    assert found.renewal is not None
+    assert (found.renewal.moved, found.renewal.reasons) == ((), [])
+
+
+def test_versions_of_browsers_are_not_said_to_be_gone() -> None:
+    """Who had them has others now, and may have another identifier."""
+    lost = (LostValue("Mozilla/5.0 (X11; Linux x86_64) Chrome/141.0.0.0 Safari/537.36", 0.0),)
+    finding = PanelFinding(
+        apis=("Navigator.userAgent",), compared="values", p_value=0.0, gone=True, lost=lost
+    )
+    [moved] = renewal._moved([finding])
+    assert (moved.gone, moved.lost) == (True, ())
 
 
 def test_values_that_are_kept_as_digests_are_not_named(decision: Decision, tmp_path: Path) -> None:
@@ -178,10 +220,8 @@ def test_values_that_are_kept_as_digests_are_not_named(decision: Decision, tmp_p
     assert reason.endswith(" %; a value is gone)")
 
 
-def test_values_are_named_on_one_line_and_agents_by_their_browser() -> None:
-    agent = "Mozilla/5.0 (X11; Linux x86_64) Chrome/141.0.0.0 Safari/537.36"
-    assert renewal._value_name("Navigator.userAgent", agent) == "chromium 141"
-    assert renewal._value_name("a", "x\ny\u202e\x1b[31m " + "z" * 99) == f"x y[31m {'z' * 31}…"
+def test_values_are_named_on_one_line() -> None:
+    assert renewal._value_name("x\ny\u202e\x1b[31m " + "z" * 99) == f"x y[31m {'z' * 31}…"
 
 
 def test_users_who_stay_as_they_were_are_no_reason_to_decide_again(

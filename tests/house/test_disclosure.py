@@ -23,6 +23,7 @@ from fpmonitor.disclosure import (
     may_name,
     publishable_count,
     publishable_groups,
+    publishable_members,
     publishable_part,
     publishable_total,
 )
@@ -94,6 +95,18 @@ def test_no_part_follows_from_the_total_and_the_others(parts: list[int]) -> None
     if hidden is not None:
         assert any(part < K for part in parts)
     assert complement_of(parts, K) is None, "the owner is told all"
+
+
+@settings(deadline=None)
+@given(groups=st.lists(st.sets(st.integers(0, 60)), min_size=1, max_size=4))
+def test_of_groups_that_overlap_the_total_tells_of_no_few(groups: list[set[int]]) -> None:
+    users = {str(at): len(group) for at, group in enumerate(groups)}
+    total = len(set().union(*groups))
+    told = publishable_members(users, total, K, OTHERS)
+    assert all(number >= K for number in told.values())
+    for parts in ([*told.values()], *([number] for number in told.values())):
+        rest = abs(total - sum(parts))
+        assert not parts or rest >= K or (rest == 0 and len(parts) == len(groups))
 
 
 @settings(deadline=None, max_examples=80)

@@ -50,8 +50,7 @@ EVENTS: dict[str, dict[str, Any]] = {
     "a country leaves": problem(
         "decide again",
         "Intl.timeZone",
-        "users of Europe/Lisbon stopped coming: others come than on 2026-03-16, by Intl.timeZone "
-        "(about 8 %)",
+        "Intl.timeZone Europe/Lisbon is gone: fewer than 10 users have it, many had on 2026-03-16",
     ),
     "source": problem("source", "shop2", "the source shop2 is new since 2026-04-27"),
     "refused": problem("refused", "broken.jsonl", "broken.jsonl cannot be read; ..."),
