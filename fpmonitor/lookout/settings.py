@@ -63,9 +63,14 @@ class WatchSettings:
         """Refuse what a watch cannot test.
 
         Raises:
-            InputError: The decision is about visits, to which later ones may be added; or no
-                window of this length can be tested.
+            InputError: The decision is about cohorts, of which others are told nothing; or about
+                visits, to which later ones may be added; or no window of this length can be tested.
         """
+        if self.decision.policy.cohorts is not None:
+            raise InputError(
+                "watch: its notices are for others, who are told nothing of cohorts",
+                hint="`fpmonitor check` tests this decision, a window with --by",
+            )
         if not self.decision.policy.by_visits:
             return
         if self.by is None:

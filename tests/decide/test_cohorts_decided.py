@@ -114,6 +114,15 @@ def test_cohorts_are_tested_at_the_levels_that_the_file_tells(
     assert cohorts.log_terms == pytest.approx(decision.proof["allow"]["nats"], rel=1e-8)
 
 
+def test_a_watch_says_at_once_that_it_tests_no_cohorts(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "d.json"
+    made(database, output, "--given", "system", *EACH)
+    asked = ["watch", str(tmp_path), "--decision", str(output), "--db", database, "--once"]
+    assert "others, who are told nothing of cohorts" in refused(capsys, *asked)
+
+
 def level(content: dict[str, Any]) -> float:
     return content["proof"]["allow"]["delta"]
 
