@@ -30,6 +30,7 @@ import polars as pl
 from fpmonitor.cli import run
 from fpmonitor.estimate.cohort_budget import cohort_test
 from fpmonitor.estimate.exposure import exposure_probability
+from fpmonitor.estimate.looks import Drawing
 from fpmonitor.policy import CohortBudget
 from fpmonitor.population.browsers import USER_AGENTS, browser_of, system_of
 from fpmonitor.spectrum import CohortSpectrum
@@ -180,6 +181,7 @@ def _kept(
         population=population,
         delta=0.05,
         universe=len(OTHERS),
+        drawing=Drawing(look="first"),
     )
     sizes = np.bincount(drawn, minlength=len(shares))
     seen = np.flatnonzero(sizes)

@@ -22,7 +22,7 @@ from benchmarks.lab.products import (
     scriptlet_extension,
     ublock_policies,
 )
-from benchmarks.lab.site import PAGES, Site
+from benchmarks.lab.site import FAILED, PAGES, Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -168,6 +168,9 @@ def measure(
     """Measure a secret, and some products of one browser."""
     start, browser = time.monotonic(), products[0].browser
     first = [_bare(bench, browser, environment) for environment in pair]
+    # Scripts of readers that do not go together had looked as if nothing told anything.
+    if failures := {reading[FAILED] for reading in first if FAILED in reading}:
+        raise RuntimeError(f"the page of the laboratory fails: {', '.join(failures)}")
     told = differing(first[:1], first[1:])
     read = {
         key.partition("@")[0] for reading in first for key in reading if _is_value(reading[key])

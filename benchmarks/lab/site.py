@@ -49,6 +49,7 @@ _COARSE: dict[str, Callable[[float], bool]] = {
 _SCRIPT = "".join(
     (_FOLDER / f"{name}.js").read_text("utf-8") for name in ("readers", "pages", "places")
 )
+FAILED = "the page fails@the page"
 _PAGE = """<!doctype html><meta charset="utf-8"><title>lab</title><body>%s
 <script src="/readers.js?%d"></script><script>
 (async () => {
@@ -56,7 +57,7 @@ _PAGE = """<!doctype html><meta charset="utf-8"><title>lab</title><body>%s
   try {
     found = await readAll();
   } catch (error) {
-    found = { "the page fails@the page": String(error) };
+    found = { "%s": String(error) };
   }
   await fetch("/resource");
   await fetch("/report", { method: "POST", body: JSON.stringify(found) });
@@ -200,7 +201,7 @@ def _handler(site: Site) -> type[http.server.BaseHTTPRequestHandler]:
                 self.note_headers(where)
             match path:
                 case "/lab":
-                    page = _PAGE % (WAYS_TEXT, site._turn)
+                    page = _PAGE % (WAYS_TEXT, site._turn, FAILED)
                     self.answer("text/html", page, (*own, ("Accept-CH", HINTS)))
                 case "/readers.js":
                     text = site.script(self.headers["Host"] or "")

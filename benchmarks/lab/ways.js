@@ -21,7 +21,7 @@ customElements.define("on-leave", class extends HTMLElement { disconnectedCallba
 const leaver = (place) => put("on-leave", { place });
 const holding = (tag) => { const one = document.createElement(tag); one.append(Object.assign(document.createElement("iframe"), { src: "/slow" })); return one; };
 const beside = (place) => `${slow}<at-once place=${place}></at-once>`;
-const framed = `<option>${slow}</option>`;
+const inOption = `<option>${slow}</option>`;
 const by = (tag, how) => { const one = document.createElement(tag); how(one); return one; };
 const listed = (option) => { put("select")[0] = option; return option.querySelector("iframe") && reading(last()); };
 // A frame, and what reads it as soon as both are put in.
@@ -81,14 +81,14 @@ var ways = {
   "a frame in one of the options": () => { put("select").options.add(holding("option")); return reading(last()); },
   "a frame in an option, by its number": () => listed(holding("option")),
   "such a frame, by the number of options": () => { const { options } = put("select"); options[0] = holding("option"); return options[0].firstChild && reading(last()); },
-  "such a frame of a text": () => listed(by("p", (one) => { one.innerHTML = framed; }).firstChild),
+  "such a frame of a text": () => listed(by("p", (one) => { one.innerHTML = inOption; }).firstChild),
   "such a frame of a text that is put in": () => listed(by("option", (one) => one.insertAdjacentHTML("beforeend", slow))),
-  "such a frame of a template": () => listed(by("template", (one) => { one.innerHTML = framed; }).content.firstChild),
-  "such a frame of a shadow tree": () => { const tree = document.createElement("p").attachShadow({ mode: "closed" }); tree.innerHTML = framed; return listed(tree.firstChild); },
-  "such a frame of another document": () => listed(new DOMParser().parseFromString(framed, "text/html").querySelector("option")),
+  "such a frame of a template": () => listed(by("template", (one) => { one.innerHTML = inOption; }).content.firstChild),
+  "such a frame of a shadow tree": () => { const tree = document.createElement("p").attachShadow({ mode: "closed" }); tree.innerHTML = inOption; return listed(tree.firstChild); },
+  "such a frame of another document": () => listed(new DOMParser().parseFromString(inOption, "text/html").querySelector("option")),
   "such a frame of a document of XML": () => listed(new DOMParser().parseFromString('<!DOCTYPE option [<!ENTITY f "&#60;iframe src=\'/slow\'/>">]><option xmlns="http://www.w3.org/1999/xhtml">&f;</option>', "text/xml").documentElement),
-  "such a frame of a document that is written": () => { const other = document.implementation.createHTMLDocument(); other.write(framed); return listed(other.querySelector("option")); },
-  "such a frame of a fragment": () => listed(document.createRange().createContextualFragment(framed).firstChild),
+  "such a frame of a document that is written": () => { const other = document.implementation.createHTMLDocument(); other.write(inOption); return listed(other.querySelector("option")); },
+  "such a frame of a fragment": () => listed(document.createRange().createContextualFragment(inOption).firstChild),
   "such a frame in a range": () => listed(by("option", (one) => { const range = document.createRange(); range.selectNodeContents(one); range.insertNode(holding("b")); })),
   "such a frame that moves": () => listed(by("option", (one) => { const part = put("p"); part.append(holding("b")); document.body.append(one); one.moveBefore?.(part, null); })),
   "such a frame that a script moves": () => { const one = document.createElement("option"), part = holding("p"); self.movedPart = () => one.append(part); document.body.append(part, Object.assign(document.createElement("script"), { textContent: "movedPart()" })); return listed(one); },

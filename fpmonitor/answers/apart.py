@@ -6,6 +6,7 @@ each has: users have few joint values of sets of few values, and each adds `max 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,8 @@ from fpmonitor.disclosure import check_users
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.composition import composition_from_sample
 from fpmonitor.estimate.mixing import seed_of
-from fpmonitor.population.disclosed import told_parts
+from fpmonitor.population.beside import USERS, unit_source
+from fpmonitor.population.disclosed import DisclosedDraws, told_parts
 from fpmonitor.population.sample import spectra_digest
 from fpmonitor.population.visits import VisitSource
 from fpmonitor.results import Result
@@ -36,7 +38,8 @@ class UnionBound(Result):
     Attributes:
         apis: All of them, as the vocabulary calls them.
         upper: Share of n users in groups smaller than k, on average, at most; with probability
-            `1 - delta`, whichever joint distribution the values have.
+            `1 - delta`, whichever joint distribution the values have, and whichever sets were
+            chosen after looking.
         kept: How many values of each set count as such; users with others count as exposed.
         users: Those who were observed, of each set.
         budget: The smallest budget of the decisions.
@@ -88,7 +91,7 @@ def bound_union(parts: Sequence[tuple[Population, Decision]]) -> UnionBound:
         spectra,
         k=first.k,
         population=first.population,
-        delta=delta,
+        delta=delta * min(_share_of_sets(decision) for _, decision in parts),
         rng=np.random.default_rng(seed_of("union", spectra_digest(*spectra))),
     )
     return UnionBound(
@@ -101,6 +104,16 @@ def bound_union(parts: Sequence[tuple[Population, Decision]]) -> UnionBound:
         population=first.population,
         delta=delta,
     )
+
+
+def _share_of_sets(decision: Decision) -> float:
+    """Return the share of delta of a set of this size: sets were chosen by looking at these users.
+
+    Those of all sizes s have `1 / (s (s + 1))` together, and each of a size as much as the others.
+    """
+    size = len(decision.recommended)
+    most = max(decision.universe or 0, len(decision.policy.candidates))
+    return 1 / (size * (size + 1) * math.comb(most, size))
 
 
 def _check(decision: Decision, first: Decision) -> None:
@@ -124,7 +137,8 @@ def _check(decision: Decision, first: Decision) -> None:
     }
     for why, holds in whys.items():
         if holds:
-            raise InputError(f"union: a decision {why}", hint="decide both without that option")
+            hint = "by one --unit" if "unit" in why else "without that option"
+            raise InputError(f"union: a decision {why}", hint=f"decide both {hint}")
     policy.sample.check_plain_draws("union")
 
 
@@ -135,5 +149,7 @@ def _spectrum(users: Population, decision: Decision, apis: ApiSet) -> CountSpect
     asked = users.for_question(question_of(called), called.policy.candidates)
     check_users(asked.users, decision.policy.k, asked.audience)
     source = asked.told_source(called.policy.candidates, decision.policy.k)
-    one = source.draws[0] if isinstance(source, VisitSource) else source
-    return told_parts(one, named)[0].most
+    users_of = unit_source(source, USERS)
+    if isinstance(users_of, VisitSource | DisclosedDraws):
+        users_of = users_of.draws[0]
+    return told_parts(users_of, named)[0].most

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.unions import unions_asked
-from fpmonitor.answers.visits import beyond_last, is_to_come, unit_by_default
+from fpmonitor.answers.visits import beyond_last
 from fpmonitor.decide.confirming import borders_with_others, confirm, on_others
 from fpmonitor.decide.credible import not_credible
 from fpmonitor.decide.deciding import (
@@ -30,7 +30,7 @@ from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.policy import Policy, Visits, check_share, disclosed_from, universe_of
+from fpmonitor.policy import Policy, check_share, disclosed_from, universe_of
 from fpmonitor.population.beside import USERS, unit_source, units_beside
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.level_source import level_source
@@ -91,7 +91,7 @@ def _asked_of(
     registered: Collection[AskedQuestion],
 ) -> tuple[Population, Decision]:
     """Return the users who are decided on, and a decision about them that has no answer yet."""
-    if decide_question.visits not in {"last", "auto"}:
+    if decide_question.visits != "last":
         _check_over(population.window.until)
     components = _components_of(population, decide_question)
     chosen = _candidates(population, decide_question, components)
@@ -102,8 +102,6 @@ def _asked_of(
         raise InputError(f"search-users: is for up to {MANY} candidates, not {len(chosen)}")
     menu = population.with_kinds(decide_question.given_menu)[1]
     cohorts = decide_question.cohorts(given, menu)
-    unit = _unit_of(population, decide_question, chosen, registered, cohorts=cohorts)
-    decide_question = replace(decide_question, visits=unit)
     users = population.for_question(decide_question.question, chosen)
     begun = _begun(population, users, decide_question, chosen, cohorts=cohorts)
     if components:
@@ -124,28 +122,9 @@ def _asked_of(
     return users, replace(begun, policy=replace(begun.policy, sample=sample))
 
 
-def _unit_of(
-    population: Population,
-    decide_question: DecideQuestion,
-    candidates: Sequence[str],
-    registered: Collection[AskedQuestion],
-    *,
-    cohorts: CohortBudget | None,
-) -> Visits:
-    """Return what counts as a value of a user: what was registered, or see `unit_by_default`."""
-    if decide_question.visits == "auto" and registered:
-        users = population.for_question(decide_question.question, candidates)
-        policy = _policy_of(users, decide_question, candidates, cohorts=cohorts)
-        known = registered_in_log(population, registered)
-        for visits in get_args(Visits):
-            if _asked_as(population, replace(policy, visits=visits), decide_question) in known:
-                return cast("Visits", visits)
-    return unit_by_default(population, decide_question, candidates)
-
-
 def _check_over(until: datetime | None) -> None:
     """Refuse a window to which visits are still to come: each changes what all visits tell."""
-    if until is not None and is_to_come(until):
+    if until is not None and until.replace(tzinfo=until.tzinfo or UTC) > datetime.now(UTC):
         raise UndecidableError(
             f"unit: the window until {until:%Y-%m-%d} is not over",
             hint="name an --until that has passed: later visits change what users' visits tell",
@@ -175,7 +154,7 @@ def _scope(begun: Decision) -> Scope:
 def _decide_counted(
     users: Population, begun: Decision, decide_question: DecideQuestion, counter: str
 ) -> Decision:
-    """Decide on sets of all users, and look at what their visits show of the recommended one."""
+    """Decide on sets of all users, and look at what visits show of the recommended one."""
     counted = users.source(begun.policy.candidates, decide_question.engine)
     in_memory = isinstance(unit_source(counted, USERS), MemorySource | PathSource)
     begun = replace(begun, engine="memory" if in_memory else counter)
@@ -215,7 +194,7 @@ def _candidates(
 def by_visits_of(users: Population, decided: Decision, counted: SpectrumSource) -> ByVisits | None:
     """Return what visits show of a recommended set where last values hide it: see `beyond_last`."""
     apis, k = decided.recommended, decided.policy.k
-    if not apis or decided.policy.visits not in {"last", "visit"}:
+    if not apis or decided.policy.visits != "last":
         return None
     seen = unit_source(counted, USERS).spectrum(apis)
     return beyond_last(users, question_of(decided), apis, empirical_exposure(seen, k))
@@ -261,7 +240,19 @@ def _begun(
     cohorts: CohortBudget | None,
 ) -> Decision:
     """Return a decision that has no answer yet, with all that it notes of its users."""
-    policy = _policy_of(users, decide_question, candidates, cohorts=cohorts)
+    question = decide_question.question
+    policy = Policy(
+        k=question.k,
+        population=users.users if question.counted else users.question(question).users,
+        budget=decide_question.budget,
+        delta=None if question.counted else question.delta,
+        candidates=tuple(candidates),
+        realised=decide_question.realised,
+        sample=decide_question.sample,
+        cohorts=cohorts,
+        links=decide_question.links,
+        visits=question.visits,
+    )
     drawn = None if decide_question.search_users is not None else users.drawn
     needed = (
         {"levels": policy.candidates}
@@ -287,28 +278,6 @@ def _begun(
     )
 
 
-def _policy_of(
-    users: Population,
-    decide_question: DecideQuestion,
-    candidates: Iterable[str],
-    *,
-    cohorts: CohortBudget | None,
-) -> Policy:
-    question = decide_question.question
-    return Policy(
-        k=question.k,
-        population=users.users if question.counted else users.question(question).users,
-        budget=decide_question.budget,
-        delta=None if question.counted else question.delta,
-        candidates=tuple(candidates),
-        realised=decide_question.realised,
-        sample=decide_question.sample,
-        cohorts=cohorts,
-        links=decide_question.links,
-        visits=question.visits,
-    )
-
-
 def _with_level(
     begun: Decision,
     population: Population,
@@ -321,7 +290,12 @@ def _with_level(
     )
     universe = None if is_fixed else universe_of(len(population.apis))
     level = level_of(
-        _asked_as(population, begun.policy, decide_question),
+        asked_question(
+            population,
+            begun.policy,
+            setting=decide_question.setting,
+            missing=decide_question.missing,
+        ),
         registered_in_log(population, registered),
         universe=universe,
     )
@@ -338,14 +312,6 @@ def _with_level(
         must=tuple(sorted({*population.named(decide_question.must)})),
         never=tuple(sorted({*population.named(decide_question.never)})),
         weights=_weights_of(population, decide_question.weights or {}),
-    )
-
-
-def _asked_as(
-    population: Population, policy: Policy, decide_question: DecideQuestion
-) -> AskedQuestion:
-    return asked_question(
-        population, policy, setting=decide_question.setting, missing=decide_question.missing
     )
 
 

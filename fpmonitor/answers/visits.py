@@ -9,7 +9,6 @@ sees that knows its users again. Theorems: docs/certificate/visits.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,15 +25,12 @@ from fpmonitor.store.visits import NO_TIME, VisitRows
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fpmonitor.decide.asked import DecideQuestion
-    from fpmonitor.policy import Visits
     from fpmonitor.population.population import Population
     from fpmonitor.population.sample import CertifiedSample
     from fpmonitor.question import Question
     from fpmonitor.spectrum import CountSpectrum
 
 _NOTED_FROM = 1.5  # times what one visit exposes
-_PARTS = 0.01  # of the visits, that may lack values which their users show at others
 MOST_CELLS = 20_000_000  # values of visits that are read where nobody asked for them
 _MICROSECONDS = 86_400_000_000  # of a day
 
@@ -79,45 +75,6 @@ class VisitReport(Members):
     def is_noted(self) -> bool:
         """Whether a site that knows its users again sees half as much again, or more."""
         return self.path.empirical >= _NOTED_FROM * max(self.visit.empirical, 1 / self.users)
-
-
-def unit_by_default(
-    population: Population, decide_question: DecideQuestion, apis: Sequence[str]
-) -> Visits:
-    """Return what counts as a value of a user where nobody said: see `DecideQuestion.visits`.
-
-    A visit that brings some of the values alone hides whom all of them expose, as where each record
-    holds one API. Visits to come change what counts, so a window must be over.
-    """
-    if decide_question.visits != "auto":
-        return decide_question.visits
-    if decide_question.known is not None:
-        return decide_question.known.policy.visits
-    may_count = (
-        decide_question.goes_with("unit")
-        and decide_question.engine != "duckdb"
-        and not decide_question.union_with
-        and not is_to_come(population.window.until)
-    )
-    question, given = decide_question.question, decide_question.given
-    if not may_count or not came_several_times(population, question, given, len(apis)):
-        return "last"
-    return "visit" if are_whole(population.visit_rows(apis), apis) else "last"
-
-
-def is_to_come(until: datetime | None) -> bool:
-    """Whether a window is not over."""
-    return until is not None and until.replace(tzinfo=until.tzinfo or UTC) > datetime.now(UTC)
-
-
-def are_whole(visits: VisitRows, apis: Sequence[str]) -> bool:
-    """Whether nearly all visits that brought any value of a set brought all of their user's."""
-    brought = [visits.codes[api] != 0 for api in apis]
-    is_part = np.zeros(len(visits.rows), dtype=np.bool_)
-    for one in brought:
-        is_part |= np.logical_or.reduceat(one, visits.starts)[visits.rows] & ~one
-    has_any = np.any(brought, axis=0)
-    return bool((is_part & has_any).sum() <= _PARTS * has_any.sum() and has_any.any())
 
 
 def came_several_times(

@@ -312,14 +312,13 @@ class Deciding:
         ),
     ] = ""
     visits: Annotated[
-        Visits | None,
+        Visits,
         typer.Option(
             "--unit",
             help="What counts where users have several visits: last values, one whole visit, or "
             "all visits in their order. Or each of the latter two must keep the budget.",
-            show_default="visit where each visit brought all values of its user, else last",
         ),
-    ] = None
+    ] = "last"
     weights: Annotated[
         str | None,
         typer.Option(

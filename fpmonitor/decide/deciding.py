@@ -707,9 +707,6 @@ def _of_users(
 ) -> tuple[Criteria, dict[str, Any]]:
     """Design the tests of the users' exposure, of sets up to a size; and tell how to prove them."""
     policy, average = decision.policy, None
-    drawing = Drawing.of(policy.sample, users, decision.first_names)
-    if decision.design is not None:
-        drawing = replace(drawing, expected=users)
     if policy.realised:  # half of delta for the population, half for the observed users
         average = average_budget(
             k=policy.k,
@@ -725,12 +722,17 @@ def _of_users(
         budget=policy.budget if average is None else (average.exposure, policy.budget),
         delta=level if average is None else (level / 2, level),
         universe=decision.lattice.chains or decision.universe or largest,
-        drawing=drawing,
+        drawing=_drawing(decision, users),
     )
     proof = criteria.proofs(largest)
     if average is not None and proof:
         proof["allow"] |= {"average": average._asdict()}
     return criteria, proof
+
+
+def _drawing(decision: Decision, users: int) -> Drawing:
+    drawing = Drawing.of(decision.policy.sample, users, decision.first_names)
+    return drawing if decision.design is None else replace(drawing, expected=users)
 
 
 def _conditions(
@@ -748,9 +750,9 @@ def _conditions(
             users=users,
             k=policy.k,
             population=policy.population,
-            delta=level,
+            delta=proof["delta"],
             universe=universe,
-            expected=policy.sample.expected(users),
+            drawing=_drawing(decision, users),
         )
         proof["cohorts"] = cohorts.to_json()
         found.append(UnitTest(USERS, cohorts))

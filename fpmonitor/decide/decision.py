@@ -123,7 +123,7 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByVisits:
-    """Share of the observed users in groups smaller than k, where what counts shows far fewer.
+    """Share of the observed users in groups smaller than k, where last values show far fewer.
 
     Attributes:
         visit: By one visit of each user, drawn: the mean over draws.
@@ -284,8 +284,8 @@ class Decision(Result):
         design: From whom levels were designed; null where none were.
         declared: Component -> its levels at which all users showed a declared value, whose vectors
             were also tested by exact limits; null where none were.
-        by_visits: What visits show of the recommended set, where last values or one visit count and
-            show far fewer; null elsewhere, where nobody looked, and in files of before.
+        by_visits: What visits show of the recommended set, where last values count and show far
+            fewer; null elsewhere, where nobody looked, and in files of before.
         parts: What the limits follow from where nobody saw a whole record, in private collection;
             null elsewhere.
         scope: What it is about, of all that pages can read; null in files of before.

@@ -268,9 +268,7 @@ _BEYOND = (
 def _visits(decision: Decision) -> str:
     """Say which visits of a user sites read."""
     days = None if decision.scope is None else decision.scope.window_days
-    reads = visits_read(decision, "these days" if days is None else f"these {days:,} days")
-    more = " Against one that knows its users again, decide with `--unit both`."
-    return reads + more * (decision.policy.visits == "visit")
+    return visits_read(decision, "these days" if days is None else f"these {days:,} days")
 
 
 def visits_read(decision: Decision, window: str) -> str:
@@ -287,10 +285,9 @@ def _beyond_last(decision: Decision) -> str:
     found = decision.by_visits
     if found is None:
         return ""
-    counts = "Last values count." if decision.policy.visits == "last" else "One visit counts."
     return (
-        f"{counts} {by_visits(found)}, with the recommended set. `--unit both` keeps the budget "
-        "for both."
+        f"Last values count. {by_visits(found)}, with the recommended set. Decide by visits with "
+        "`--unit both`."
     )
 
 

@@ -23,7 +23,7 @@ import scipy
 
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.averaging import Clock, averaged, clock, design_base
-from fpmonitor.estimate.looks import base_cells, level_terms, serving_of
+from fpmonitor.estimate.looks import PLAIN_DRAWING, Drawing, base_cells, level_terms
 from fpmonitor.estimate.poisson import ExposureFunction
 from fpmonitor.spectrum import CohortSpectrum
 
@@ -262,24 +262,24 @@ def cohort_test(
     population: int,
     delta: float,
     universe: int,
-    expected: int | None = None,
+    drawing: Drawing = PLAIN_DRAWING,
 ) -> CohortTest:
-    """Design the test of all cohorts.
+    """Design the test of all cohorts, at the levels that the test of all users has.
 
     Args:
         wanted: Budget of each cohort, and the least share of one.
         users: `m`, observed users.
         k, population: Anonymity threshold and `n`, users of all cohorts.
-        delta, universe: As of `looks.decision_criteria`: what other conditions sets must keep, and
-            how many cohorts there are, changes nothing.
+        delta, universe, drawing: Those of `looks.decision_criteria` for allowing: what other
+            conditions sets must keep, and how many cohorts there are, changes nothing.
 
     Raises:
         UndecidableError: Too few users for any test.
     """
-    serving, _, _ = serving_of(users, 0.0, expected)
+    serving, _, _ = drawing.serving(users)
     if serving is None:
         raise UndecidableError(f"given: {users} users are too few for cohorts")
-    log_terms = math.log(serving.bases) + level_terms(delta, universe)[0]
+    log_terms = math.log(serving.bases) + level_terms(delta, universe, drawing.first)[0]
     log_terms = log_terms * (1 + _ROUNDING)
     parts, unseen = _designs(
         serving,

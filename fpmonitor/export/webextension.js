@@ -522,7 +522,7 @@ function run(withheld, base) {
 
   const { has, add } = WeakSet.prototype, { delete: drop, get, set } = WeakMap.prototype, { slice, toLowerCase } = String.prototype;
   const FRAMES = "iframe,frame,object,embed";
-  const isFrameKind = /^(i?frame|object|embed)$/i, hasFrame = /<\/?([^\s<>/]*:)?(i?frame|object|embed)\b/i, hasPicture = /<([^\s<>/]*:)?svg\b/i, hasLoad = /\bonload\b/i, movesNothing = /^(copy|selectAll|styleWithCSS|useCSS|defaultParagraphSeparator|enable\w*)$/i, runsAtOnce = /<[a-z][^\s>]*-|\s(on|is)[a-z]*\s*=/i;
+  const isFrameKind = /^(i?frame|object|embed)$/i, hasFrame = /<\/?([^\s<>/]*:)?(i?frame|object|embed)\b/i, hasPicture = /<([^\s<>/]*:)?svg\b/i, hasLoad = /\bonload\b/i, isUndone = /^(undo|redo)$/i, movesNothing = /^(copy|selectAll|styleWithCSS|useCSS|defaultParagraphSeparator|enable\w*)$/i, runsAtOnce = /<[a-z][^\s>]*-|\s(on|is)[a-z]*\s*=/i;
 
   let hasElements = false; // of a page's own
   // Where a page calls near the end of the stack, it gets the error before there is a frame that we could not reach.
@@ -654,13 +654,13 @@ function run(withheld, base) {
     };
     // In Chromium, a field that goes tells that it is left.
     const blurs = scope.InternalError ? [] : [native("HTMLElement", "blur"), native("SVGElement", "blur")], activeOf = native("Document", "activeElement", "get"), contains = native("Node", "contains");
-    const calm = (node) => {
+    const calm = (node, stays) => {
       if (!blurs.length || kindOf(node) !== 1 || !apply(isConnectedOf, node, [])) return;
       const active = apply(activeOf, apply(documentOf, node, []), []);
-      if (active && apply(contains, node, [active])) each(blurs, (blur) => attempt(blur, active, []));
+      if (active && !(stays && active === node) && apply(contains, node, [active])) each(blurs, (blur) => attempt(blur, active, []));
     };
     // What a node or a range that goes holds is held, too: a page that is told of its end could put frames into what comes.
-    const hold = (given, first, end, leaving, isAlone) => {
+    const hold = (given, first, end, leaving, isAlone, stays) => {
       const held = [];
       const keep = (frame, isAlone) => {
         if (!held.length) room();
@@ -669,7 +669,7 @@ function run(withheld, base) {
         return { comment, parts };
       };
       const takeOut = (frame) => apply(replaced, frame, [keep(frame).comment]);
-      const keepWithin = (node) => (calm(node), within(node, FRAMES, takeOut));
+      const keepWithin = (node) => (calm(node, stays && node === leaving), within(node, FRAMES, takeOut));
       for (let had = -1; had < held.length && !(isAlone && had == 0); ) {
         had = held.length;
         if (kindOf(leaving)) keepWithin(leaving);
@@ -683,7 +683,7 @@ function run(withheld, base) {
       }
       return held;
     };
-    const insert = (real, self, given, first = 0, end = given.length, leaving = null) => {
+    const insert = (real, self, given, first = 0, end = given.length, leaving = null, stays = false) => {
       const option = optionOf(self), isLoose = !option && attempt(isConnectedOf, self, []) === false;
       if (isLoose) return apply(real, self, given);
       if (option && isRead()) watch(option);
@@ -694,7 +694,7 @@ function run(withheld, base) {
         insert(real, self, [given[0], comment], 0, 1, comment);
         return leaving;
       }
-      const held = hold(given, first, end, leaving, !option && !leaving && end - first == 1 && isFrame(given[first]));
+      const held = hold(given, first, end, leaving, !option && !leaving && end - first == 1 && isFrame(given[first]), stays);
       try {
         return apply(real, self, given);
       } finally {
@@ -715,7 +715,7 @@ function run(withheld, base) {
         method(type, member, (real, self, given) => {
           for (let place = 0; place < given.length && given.length > 1 && type != "Node"; place++)
             if (!isPlain(given[place]) && attempt(place == first ? typeOf : judge, given[place], []) === undefined) put(given, place, `${given[place]}`);
-          return insert(real, self, given, first, end ?? given.length, leaves?.(self, given));
+          return insert(real, self, given, first, end ?? given.length, leaves?.(self, given), member == "replaceChildren");
         })));
     const NODES = ["Element", "CharacterData", "DocumentType"], PARENTS = ["Element", "Document", "DocumentFragment"];
     inserting(["Node"], ["appendChild", "insertBefore"], 0, 1);
@@ -830,14 +830,24 @@ function run(withheld, base) {
       }));
     exchange(scope.HTMLIFrameElement?.prototype, "srcdoc", "set", (real, self, given) => (apply(real, self, given), reachFrom(self)));
     // Commands put in what they will, and move what is there: what a page's own elements would be told of is refused.
-    const designOf = native("Document", "designMode", "get");
-    let isEdited = false;
+    const designOf = native("Document", "designMode", "get"), selectionOf = native("Document", "getSelection"), anchorOf = native("Selection", "anchorNode", "get");
+    const HOST = "[contenteditable]:not([contenteditable] *)";
+    // The editor that a command acts in; all of them where that is not told, as in shadow trees.
+    const editorOf = (self) => {
+      const anchor = attempt(anchorOf, attempt(selectionOf, self, []), []), at = kindOf(anchor) === 1 ? anchor : attempt(parentOf, anchor, []);
+      return attempt(designOf, self, []) != "on" && kindOf(at) === 1 ? apply(closest, at, [HOST]) : null;
+    };
+    let isEdited = false; // an editor that holds frames, or held some
     method("Document", "execCommand", (real, self, given) => {
       if (!given.length) return apply(real, self, given);
       const command = `${given[0]}`, text = textOf(given[2]), isFramed = matches(hasFrame, `${text}`);
-      if (hasElements && !isEdited)
-        within(attempt(rootOf, self, []), attempt(designOf, self, []) == "on" ? FRAMES : `[contenteditable] :is(${FRAMES})`, () => { isEdited = true; });
-      if (isFramed ? hasElements || matches(runsAtOnce, `${text}`) : isEdited && !matches(movesNothing, command)) return false;
+      let holdsFrame = false;
+      if (hasElements) {
+        const editor = editorOf(self), isDesigned = attempt(designOf, self, []) == "on";
+        within(editor ?? attempt(rootOf, self, []), editor || isDesigned ? FRAMES : `[contenteditable] :is(${FRAMES})`, () => { isEdited = holdsFrame = true; });
+      }
+      const isRefused = matches(isUndone, command) ? isEdited : holdsFrame && !matches(movesNothing, command);
+      if (isFramed ? hasElements || matches(runsAtOnce, `${text}`) : isRefused) return false;
       room();
       const done = apply(real, self, given.length > 2 ? [command, given[1], text] : [command, given[1]]);
       bare(self);

@@ -71,7 +71,7 @@ class WatchSettings:
         if self.by is None:
             raise InputError(
                 "watch: visits are tested once, in windows that are over",
-                hint="name their length: --by day, week or month; or decide with --unit last",
+                hint="name their length: --by day, week or month",
             )
         check_has_windows(self.decision, self.by)
 

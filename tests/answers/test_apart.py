@@ -19,16 +19,19 @@ if TYPE_CHECKING:
 USERS, POPULATION = 4_000, 20_000
 
 
-def decided(folder: Path, seed: int, values: dict[str, int], *options: str) -> list[str]:
+def decided(
+    folder: Path, seed: int, values: dict[str, int], *options: str, days: Sequence[str] = ("01",)
+) -> list[str]:
     """Store users with so many values of each API, and decide on them: the file, and --db."""
     folder.mkdir()
     log, database, output = folder / "log.csv", folder / "log.duckdb", folder / "d.json"
     rng = np.random.default_rng(seed)
     with log.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file)
-        lines.writerow(["user", *values])
+        lines.writerow(["user", "time", *values])
         for user in range(USERS):
-            lines.writerow([f"u{user}", *(f"v{rng.integers(each)}" for each in values.values())])
+            shown = [f"v{rng.integers(each)}" for each in values.values()]
+            lines.writerows([f"u{user}", f"2026-03-{day}", *shown] for day in days)
     assert run(["ingest", str(log), "--db", str(database), "-q"]) == 0
     words = ["decide", "--k", "10", "--budget", "5%", "-n", str(POPULATION), "--fixed-question"]
     words += [word for api in values for word in ("--assume", api)]
@@ -60,6 +63,34 @@ def test_sets_of_few_values_are_bounded_together_and_those_of_many_are_not(
     truth = statistical_exposure(np.full(40_000, 1 / 40_000), k=10, population=POPULATION)
     assert truth > 0.99
     assert bounded(capsys, many, 3)["upper"] >= truth
+
+
+def test_draws_of_a_visit_are_no_further_users(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All sixteen draws were counted, as if there were so many users: a third of the limit."""
+    options = ["--unit", "visit", "--link-budget", "60%", "--after", "4d"]
+    parts = [
+        decided(tmp_path / api, seed, {api: 5}, *options, days=("01", "05", "09"))
+        for seed, api in enumerate("ab")
+    ]
+    found = bounded(capsys, parts, 0)
+    assert (found["kept"], found["users"]) == ([5, 5], [USERS] * 2)
+
+
+def test_sets_may_be_chosen_by_looking_at_the_same_users(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of many sets the one that looks safest is safe by luck: each has its part of the level."""
+    fixed = [decided(tmp_path / "a", 1, {"a": 6}), decided(tmp_path / "b", 2, {"b": 5})]
+    alone = bounded(capsys, fixed, 0)["upper"]
+    for path in (tmp_path / "a" / "d.json", tmp_path / "b" / "d.json"):
+        database = path.with_name("log.duckdb")
+        words = ["decide", "--k", "10", "--budget", "5%", "-n", str(POPULATION), "--db"]
+        candidates = path.parent.name
+        words += [str(database), "-q", "--candidates", candidates, "--assume", candidates]
+        assert run([*words, "-o", str(path)]) == 0
+    assert bounded(capsys, fixed, 0)["upper"] > 1.2 * alone
 
 
 def test_apis_of_both_count_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

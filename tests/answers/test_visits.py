@@ -280,10 +280,6 @@ def test_what_last_values_hide_is_told_before_all_else(
     output = tmp_path / "d.json"
     decided = ["decide", *asked, "--budget", "10%", "--fixed-question"]
     decided += ["--assume", "screen", "-q", "-o", str(output)]
-    # by default one visit counts, which half of the users are alone at
-    said(*decided)
-    assert json.loads(output.read_text(encoding="utf-8"))["recommended"] == ["depth"]
-    decided[-2:-2] = ["--unit", "last"]
     shown = said(*decided)
     content = json.loads(output.read_text(encoding="utf-8"))
     assert content["recommended"] == ["depth", "screen"]

@@ -14,6 +14,7 @@ from fpmonitor.decide import deciding
 from fpmonitor.decide.asked import Search
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_decision
+from fpmonitor.estimate.cohort_budget import CohortTest
 from fpmonitor.policy import CohortBudget, Policy
 from fpmonitor.population.memory import CohortSource
 from tests.asked import refused
@@ -97,6 +98,20 @@ def test_cohorts_are_fixed_beforehand_where_apis_are_chosen_after_looking(
     free, fixed = said.split("whichever APIs and view of the users are chosen after looking")
     assert "cohorts with" not in free
     assert "and the cohorts with their budget and least share were fixed before" in fixed
+
+
+@pytest.mark.parametrize("options", [["--worst-share"], []])
+def test_cohorts_are_tested_at_the_levels_that_the_file_tells(
+    database: str, tmp_path: Path, options: list[str]
+) -> None:
+    """By others an honest file failed its audit: they had the levels of every look, not of one."""
+    output = tmp_path / "d.json"
+    made(database, output, "--given", "system", *EACH, *options)
+    decision = read_decision(output)
+    [(_, cohorts)] = deciding.tests_of(decision, USERS).conditions
+    assert isinstance(cohorts, CohortTest)
+    assert decision.policy.sample.look == "first"
+    assert cohorts.log_terms == pytest.approx(decision.proof["allow"]["nats"], rel=1e-8)
 
 
 def level(content: dict[str, Any]) -> float:
@@ -249,7 +264,7 @@ def test_lists_are_those_of_every_set_tested_by_itself(seed: int) -> None:
         (["--budget-each", "20%"], "of which cohorts?"),
         (["--least-share", "2%"], "of which cohorts?"),
         (["--worst-share"], "of which cohorts?"),
-        (["--given", "family", "--least-share", "0.1%"], "cannot be told apart from absent ones"),
+        (["--given", "family", "--least-share", "0.05%"], "cannot be told apart from absent ones"),
         (["--given", "family", "--budget-each", "100%"], "budget_each"),
         (["--given", "family", "--bias", "1.2"], "not with --bias"),
         (["--given", "family", "--missing", "exposed"], "not with --missing exposed"),

@@ -76,47 +76,6 @@ def test_what_changes_between_visits_is_allowed_for_one_visit_and_not_for_all(
         assert "Nothing is promised of more days" in found[unit]["guarantee"]
 
 
-def test_one_visit_counts_where_users_came_several_times_with_all_of_their_values(
-    database: str, tmp_path: Path
-) -> None:
-    """By default; not with what no visit can be asked, and where each visit holds a part.
-
-    `font` and `theme` never come together: one visit hides those whom both expose.
-    """
-    output = tmp_path / "d.json"
-    found = made(database, output, "network,depth")
-    assert found["policy"]["visits"] == "visit"
-    assert "decide with `--unit both`" in found["guarantee"]
-    for candidates, options in (
-        ("network,depth", ["--unit", "last"]),
-        ("network,depth", ["--given", "font"]),
-        ("network,depth", ["--setting", "sample"]),
-        ("network,depth", ["--engine", "duckdb"]),
-        ("network,depth", ["--until", "2999-01-01"]),
-        ("network,depth", ["--until", "2026-03-02"]),  # one visit each
-        ("network,depth", ["--unit", "last", "--given", "font"]),
-        ("font,theme", []),
-        ("depth,theme", []),
-    ):
-        assert "visits" not in made(database, output, candidates, *options)["policy"], options
-
-
-@pytest.mark.parametrize("unit", ["last", "path"])
-def test_a_question_that_was_registered_keeps_its_unit(unit: str, tmp_path: Path) -> None:
-    """Before the first user came nobody knew of visits, and last values are asked at all looks."""
-    database, policy = str(tmp_path / "log.duckdb"), tmp_path / "policy.toml"
-    asked = 'k = 10\npopulation = 2500\nbudget = 0.2\ncandidates = ["network", "depth"]\n'
-    policy.write_text(f'{asked}unit = "{unit}"\n' if unit != "last" else asked, encoding="utf-8")
-    assert run(["decide", "--register", str(policy), "--db", database]) == 0
-    written(tmp_path / "log.csv")
-    output = tmp_path / "d.json"
-    words = ["decide", *ASKED[:-1], "--candidates", "network,depth", "--db", database, "-q"]
-    assert run([*words, "-o", str(output)]) == 0
-    found = json.loads(output.read_text(encoding="utf-8"))
-    assert found["registered"]
-    assert found["policy"].get("visits", "last") == unit
-
-
 def test_windows_are_checked_by_visits(
     database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

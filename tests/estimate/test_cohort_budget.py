@@ -12,6 +12,7 @@ import scipy
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.cohort_budget import CohortTest, cohort_test, evidence_together
 from fpmonitor.estimate.exposure import exposure_probability
+from fpmonitor.estimate.looks import Drawing
 from fpmonitor.policy import CohortBudget
 from fpmonitor.population.memory import CohortSource
 from fpmonitor.spectrum import CohortSpectrum, CountSpectrum
@@ -38,7 +39,7 @@ def made(
         population=population,
         delta=delta,
         universe=universe,
-        expected=users,
+        drawing=Drawing(expected=users),
     )
 
 

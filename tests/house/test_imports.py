@@ -220,3 +220,14 @@ def test_a_monitor_has_fewer_than_twenty_public_methods() -> None:
         if name[0] != "_" and callable(getattr(fpmonitor.Monitor, name))
     ]
     assert len(methods) < 20, methods
+
+
+def test_no_function_has_more_than_60_lines() -> None:
+    long = [
+        f"{path.relative_to(PACKAGE)}: {function.name}"
+        for path in PACKAGE.rglob("*.py")
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (function.end_lineno or 0) - function.lineno > 60
+    ]
+    assert not long

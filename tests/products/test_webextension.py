@@ -80,7 +80,21 @@ const policy = trustedTypes.createPolicy("own", { createHTML: (text) => text });
 document.write(policy.createHTML("<iframe id=own></iframe>"));
 let refused = false;
 try { resizeTo(100); } catch { refused = true; }
-document.title = `${own.contentWindow.navigator.hardwareConcurrency},${refused}`;
+customElements.define("own-element", class extends HTMLElement {});
+const editor = (part) => {
+  const one = document.body.appendChild(document.createElement("div"));
+  one.contentEditable = true;
+  one.append(part);
+  return one;
+};
+editor(document.createElement("iframe"));
+const other = editor("a");
+other.focus();
+other.replaceChildren("b");
+const stays = document.activeElement === other;
+getSelection().selectAllChildren(other);
+const bold = document.execCommand("bold");
+document.title = `${own.contentWindow.navigator.hardwareConcurrency},${refused},${stays},${bold}`;
 </script>"""
 WORKER = (
     READ
@@ -227,7 +241,9 @@ def test_chromium_reads_only_what_all_share(extension: Path, tmp_path: Path, hos
         finally:
             browser.close()
     check(found)
-    assert ordinary == "6,true", "a page of trusted texts writes a frame, and errors stay errors"
+    # A page of trusted texts writes a frame, errors stay errors, a field that gets other contents
+    # stays where the user is, and an editor does what it can beside one that holds a frame.
+    assert ordinary == "6,true,true,true"
     assert site.headers[-1]["user-agent"] == "Shared/1.0"
     assert "dnt" not in site.headers[-1]
 
