@@ -1078,7 +1078,7 @@ def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Tol
     for module in ("fpmonitor.watch", "fpmonitor.monitor"):
         monkeypatch.setattr(f"{module}.datetime", Clock)
     arguments = ["watch", str(folder), "--once", "--settle", "0", "--new-users"]
-    arguments += ["--db", str(tmp_path / "db")]
+    arguments += ["--db", str(tmp_path / "db"), "--metrics", str(tmp_path / "watch.prom")]
 
     def at_the_end_of(path: Path, day: int, by: str = "day") -> Told:
         Clock.today = START + timedelta(days=day + 1, hours=3)
@@ -1667,6 +1667,27 @@ def test_a_broken_log_is_told_at_the_end_of_its_day_however_long_windows_are(
     assert notice["mended"] == ["2026-01-02T00:00:00"]
     assert daily(3, by)[1] == []
     assert "fault" not in {one["kind"] for told in daily(5, by)[1] for one in told["problems"]}
+
+
+def test_the_source_of_a_broken_day_of_a_week_is_named_until_the_next_day_is_judged(
+    daily: Callable[..., Told], tmp_path: Path
+) -> None:
+    folder, gauges = tmp_path / "in", []
+    source = {"source": lambda user: ("main", "shop")[user % 2]}
+    for day in (-7, -6, 0):
+        good(folder, day, **source)
+    daily(0, "week")
+    broken = {"a": lambda user: "x-1" if user % 2 else user % 3, "b": lambda user: user % 2}
+    day_log(folder, 1, range(10_000, 11_000), **broken, **source)
+    _, [notice], _ = daily(1, "week")
+    [problem] = [one for one in notice["problems"] if one["kind"] == "fault"]
+    assert ", from shop, not from main;" in problem["text"]
+    for today, stored in ((1, -5), (2, 2)):
+        good(folder, stored, **source)
+        daily(today, "week")
+        written = (tmp_path / "watch.prom").read_text(encoding="utf-8")
+        gauges.append('source="shop"} 1.0' in written)
+    assert gauges == [True, False]
 
 
 @pytest.mark.parametrize("by", ["week", "month"])
