@@ -158,7 +158,8 @@ function run(withheld, base) {
   const most = { __proto__: null, width: 800, height: 600 };
   const bounded = { __proto__: null };
   for (const side in most) if (`Screen.${side}` in withheld) bounded[side] = most[side];
-  const isBounded = "width" in bounded || "height" in bounded;
+  // In Firefox, the edge at which a popup is stopped tells the pixel ratio as well.
+  const isBounded = "width" in bounded || "height" in bounded || "Window.devicePixelRatio" in withheld;
   const sizes = fixed(/\b(?:(inner|outer)?(width|height)|(left|top|screen[xy]))[\s=]*=[\s=]*[+-]?(\d+)/gi, "gi");
   // Constants of shaders; what joins two lines.
   const constant = fixed(/\bgl_M(ax|in)\w+/g, "g"), joint = fixed(/\\\r?\n/g, "g");

@@ -204,6 +204,6 @@ WEBEXTENSION = ControlExporter(
         "Refused: insertHTML of frames beside what runs at once, and elements that extend frames.",
         "Refused in pages with elements of their own: commands of editors that hold frames.",
         "An option holds no frame: those that pages put in are taken out.",
-        "Popups open at the corner of the screen and are not moved where its size is withheld.",
+        "Where the screen's size or pixel ratio is withheld, popups open at its corner and stay.",
     ),
 )
