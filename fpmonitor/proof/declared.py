@@ -71,7 +71,7 @@ def finder(content: Mapping[str, Any]) -> Finder | None:
     return DeclaredProof(content).find
 
 
-class ValueLimits(NamedTuple):
+class ProvedLimits(NamedTuple):
     """Least and largest share of a value, and how many values have them."""
 
     values: int
@@ -139,7 +139,9 @@ class DeclaredProof(Exposing):
     def _limits(self, counts: Mapping[int, int], support: int) -> tuple[arb, arb]:
         """Return limits of the exposure that are beyond those of the theorem."""
         nats = (support / (self.delta * exact(1 - UNSEEN))).log()
-        seen = [ValueLimits(values, *self._shares(count, nats)) for count, values in counts.items()]
+        seen = [
+            ProvedLimits(values, *self._shares(count, nats)) for count, values in counts.items()
+        ]
         unseen = support - sum(counts.values())
         sets = arb(math.comb(support, unseen)) * (support + 1) / (self.delta * exact(UNSEEN))
         _, together = self._shares(0, sets.log())
