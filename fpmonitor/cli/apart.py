@@ -8,14 +8,13 @@ from typing import Annotated
 
 import typer
 
+from fpmonitor.cli.certificate import EXIT_CANNOT_TELL
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.output import Shown
 from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.render import decisions
-
-EXIT_CANNOT_TELL = 3
 
 DECISIONS = Annotated[
     list[Path], typer.Argument(metavar="DECISION.json...", help="Decisions, two or more.")

@@ -163,7 +163,7 @@ def _lines(content: bytes, name: str) -> Iterator[dict[str, str]]:
     separator = max(",;\t|", key=first.count)
     header: list[str] | None = None
     try:
-        for row in [*csv.reader(io.StringIO(text, newline=""), delimiter=separator)] or [[]]:
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator):
             names = [cell.strip().casefold() for cell in row]
             if {*_COLUMNS} <= {*names}:
                 header = names  # once more where files were put one after the other
@@ -173,6 +173,8 @@ def _lines(content: bytes, name: str) -> Iterator[dict[str, str]]:
                 yield dict(zip(header, row, strict=False))
     except csv.Error as error:
         raise InputError(f"{name}: not CSV ({error})", hint=_HINT) from error
+    if header is None:
+        raise InputError(f"{name}: no answer with {', '.join(_COLUMNS)}", hint=_HINT)
 
 
 def _set_of(text: str, name: str) -> ApiSet | None:

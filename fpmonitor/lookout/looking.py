@@ -69,7 +69,6 @@ if TYPE_CHECKING:
 
 _FALSE_CAUSES = 0.01
 _NUMBERS = re.compile(r"\d+")
-_NAMED = 3
 _MOST_DAYS = 31  # that are looked at for faults, the newest
 _MOST_NOTICES = 50  # that are read for what was told already, the newest
 
@@ -141,9 +140,11 @@ class Look:
                 report = None
             faults = {} if report is None else report.faults
             day = Window(begin, end_of(begin, "day"), self.settings.decision.source)
-            found = {} if by == "day" else self._faults_of(day)
+            found = ({}, {}) if by == "day" else self._faults_of(day)
             if report is not None or (by != "day" and since in known.faulty and found is not None):
-                known = taken_back(known, report, since, faults=[*faults, *(found or ())])
+                known = taken_back(
+                    known, report, since, faults=[*faults, *(found[0] if found else ())]
+                )
         # Others keep theirs, so that corrections of few users at each look add up.
         stored = {since: one for since, one in known.stored.items() if since not in corrected}
         return replace(known, stored=stored)
@@ -163,21 +164,18 @@ class Look:
         few = users is None or users.users < self.settings.decision.policy.k
         return None if few else users
 
-    def _faults_of(self, day: Window) -> Mapping[str, str] | None:
-        """Find APIs whose values are at fault on a day; null where too few users came."""
+    def _faults_of(
+        self, day: Window
+    ) -> tuple[Mapping[str, str], Mapping[str, tuple[str, ...]]] | None:
+        """Find what is at fault on a day, by API and by source; null where too few users came."""
         users = self._came(day)
         if users is None:
             return None
         beside = self._days.beside(users)
-        return {} if beside is None else beside.faults()
-
-    def _faulty_sources(
-        self, day: Window, faults: Collection[str]
-    ) -> Mapping[str, tuple[str, ...]]:
-        """Judge the sources of a day: source -> APIs at fault."""
-        users = self._came(day)
-        beside = None if users is None else self._days.beside(users)
-        return {} if beside is None else beside.faulty_sources(faults)
+        if beside is None:
+            return {}, {}
+        found = beside.faults()
+        return found, beside.faulty_sources(found)
 
     def _with_faulty_days(self, after: Standing, now: datetime) -> Standing:
         """Find days at fault or without logs that are over, where their window is not."""
@@ -194,10 +192,10 @@ class Look:
         for day in self._days.over(since)[-_MOST_DAYS:]:
             if day.since is None or day.until is None:
                 continue
-            found = self._faults_of(day)
-            if found is None:  # a few visits are as good as none
+            day_found = self._faults_of(day)
+            if day_found is None:  # a few visits are as good as none
                 continue
-            sources = self._faulty_sources(day, found) if found else {}
+            found, sources = day_found
             after = after.at_fault(day.since) if found else after
             for api, words in found.items():
                 problems.setdefault(("fault", api), fault(api, words, sources, day.since))

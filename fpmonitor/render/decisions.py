@@ -573,9 +573,10 @@ def union_bound(found: UnionBound) -> Output:
     table = Table(
         title=f"All sets together: at most {percent(found.upper, 2)} exposed, {verdict}",
         caption=(
-            f"With probability {1 - found.delta:.6g}, of {found.population:,} users on average, in "
-            f"groups of fewer than {found.k}, whichever joint values they have. Users of values "
-            "that are not kept count as exposed."
+            f"With probability {1 - found.delta:.6g} no more of {found.population:,} users, on "
+            f"average, are in groups of fewer than {found.k}. It holds whichever joint values they "
+            "have, and whichever sets were chosen after looking. Users of values that are not kept "
+            "count as exposed."
         ),
         columns=[*columns("count", "users", ("values kept", lambda row: row[1]))],
         rows=[*zip(found.users, found.kept, strict=True)],
