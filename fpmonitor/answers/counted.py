@@ -32,7 +32,8 @@ def counted_exposures(reports: Sequence[ExposureReport], question: Question) -> 
             names.append(f"{name}, entropies")
         if report.visits is not None:
             names += [f"{name}, by one visit", f"{name}, by all visits"]
-        names += [f"{name}, after {line.days:g} days" for line in report.followed]
+        # All digits: days that print alike take in other visits, so each is a figure of its own.
+        names += [f"{name}, after {line.days:.17g} days" for line in report.followed]
         names += [f"{name}, {level.knowledge}" for level in report.trust]
         if report.cohorts is not None:
             cohorts = [str(sorted(cohort.given.items())) for cohort in report.cohorts.cohorts]

@@ -288,3 +288,20 @@ def test_figure_draws_today_and_the_days_after(
         capsys.readouterr()
         assert run(refused) == 2
         assert "--plot followed" in capsys.readouterr().err
+
+
+def test_each_number_of_days_is_a_figure_of_its_own_for_a_reader(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Numbers that print alike take in other visits: a reader could ask for any number of them."""
+    rows = [(u, day, a) for u, a in enumerate(drawn(3)[:400]) for day in (1, 8, 29)]
+    database = stored(tmp_path, rows)
+    answered = []
+    for days in ("7", "7.0000001", "7"):
+        asked = ["exposure", A, "--followed", days, "--reader", "ann", "--db", database]
+        assert run(asked) == 0
+        capsys.readouterr()
+        [reader] = answer_of(capsys, "audit", "queries", "--db", database)
+        answered.append(reader["answered"])
+    assert answered[1] == answered[0] + 1
+    assert answered[2] == answered[1]
