@@ -68,6 +68,8 @@ def plan_logs(
     Parameters and errors are those of `Monitor.ingest`, which refuses a log with members of which
     only the user can say what they are; these are in `asks` here.
     """
+    # A database of its own: a plan runs the statements of an ingest, and the user's file stays
+    # shut.
     with (
         tempfile.TemporaryDirectory(prefix="fpmonitor-") as folder,
         log_files(paths, allow_network=allow_network) as logs,
@@ -159,4 +161,5 @@ def _comment(why: str) -> str:
 
 
 def _toml(text: str) -> str:
+    # A text of JSON is one of TOML but for DEL, which TOML wants escaped.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
