@@ -25,6 +25,7 @@ def counted_exposures(reports: Sequence[ExposureReport], question: Question) -> 
     """Name the figures of exposures that were asked for together."""
     sets = [report.together for report in reports]
     names = _counted(sets, question, reports[0].population)
+    # Where absent users are dropped, the last name is of their number and of no set.
     for name, report in zip(names.copy(), reports, strict=False):
         if report.left_out is not None:
             names.append(f"{name}, without volatile values")

@@ -100,6 +100,7 @@ def gather_findings(
     eligible_users = population.for_question(question, candidates)
     progress("measuring each API alone")
     alone = preview_sets(population, decision, [[api] for api in candidates])
+    # By name among equals, so that a report of the same users draws the same curve.
     largest = max(alone, key=lambda report: (report.empirical, report.apis))
     progress("measuring the recommended set")
     exposed = _with_trust(eligible_users, question, recommended)
@@ -164,6 +165,7 @@ def _curves(
     """Draw the curves of sets that are not empty: of the users where the sample has no limits."""
     exact = eligible_users.model(question.sample).departure == NO_DEPARTURE
     described = (eligible_users, question) if exact else (population, _counted(question))
+    # Once, where the recommended set is the most exposing API.
     return [report_curve(*described, apis) for apis in dict.fromkeys(sets) if apis]
 
 
