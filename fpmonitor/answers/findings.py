@@ -100,7 +100,6 @@ def gather_findings(
     eligible_users = population.for_question(question, candidates)
     progress("measuring each API alone")
     alone = preview_sets(population, decision, [[api] for api in candidates])
-    # By name among equals, so that a report of the same users draws the same curve.
     largest = max(alone, key=lambda report: (report.empirical, report.apis))
     progress("measuring the recommended set")
     exposed = _with_trust(eligible_users, question, recommended)
