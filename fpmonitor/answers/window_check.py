@@ -104,7 +104,6 @@ def check_window(
     check_has_windows(decision, period)
     identity, decision = identity_of(decision), called_as(decision, population)
     window, sets = population.window, decision.allow
-    # Others have a series of their own: their spectra are masked, and so is the evidence.
     name = _digest(identity, period, window.source, population.audience.value)
     known = read_list(database, name, origin, made=decision.made)
     last_visit = -1 if new_users else known.last_visit
