@@ -15,6 +15,7 @@ from fpmonitor.collectors.records import Record, first_records
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
 from fpmonitor.logs.contract import NOT_UTF_8
+from fpmonitor.logs.log_file import LONG_LINE
 from fpmonitor.sql import quote_path
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _may_hold_results(log: LogFile) -> bool:
 def _first_rows(log: LogFile, _changed: int) -> tuple[Any, ...]:
     try:
         found = list(islice(rows_of(log), _FIRST))
-    except (InputError, csv.Error):
+    except InputError:
         return ()
     return tuple(record.content for record in found if record.problem is None)
 
@@ -62,12 +63,17 @@ def _csv_rows(log: LogFile) -> Iterator[Record]:
         reader = csv.reader(text, delimiter=delimiter)
         next(reader)
         line = reader.line_num + 1
-        for fields in reader:
-            if fields:
-                content = {name: field for name, field in zip(names, fields, strict=False) if field}
-                begin = delimiter.join(fields)[:200]
-                yield Record(line, content, _problem(fields, len(names)), begin)
-            line = reader.line_num + 1
+        try:
+            for fields in reader:
+                if fields:
+                    present = {
+                        name: cell for name, cell in zip(names, fields, strict=False) if cell
+                    }
+                    begin = delimiter.join(fields)[:200]
+                    yield Record(line, present, _problem(fields, len(names)), begin)
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise InputError(f"{log.label}: line {line}: a field is {LONG_LINE}") from error
 
 
 def _problem(fields: list[str], width: int) -> str | None:

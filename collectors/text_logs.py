@@ -205,8 +205,8 @@ def _pieces(
             start = place + 1
             if line.startswith(_FIELDS):
                 forms = (_form_below(lines[place:]),)
-            if line.startswith(_DATE):
-                day = pl.lit(line.removeprefix(_DATE).split()[0])
+            if line.startswith(_DATE) and (date := line.removeprefix(_DATE).split()):
+                day = pl.lit(date[0])
         yield first + start, lines[start:], forms, day
 
 
