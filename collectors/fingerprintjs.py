@@ -167,7 +167,8 @@ class FingerprintjsCollector(ResultCollector):
         for name, entry in read.items():
             values |= (said := self._values(name, entry))
             paths |= {api: f"{place}{name}{self._within(name, api)}" for api in said}
-        for name in components.keys() - read.keys() if whole else ():
+        # In the order of the log: that of a set changes from process to process.
+        for name in [name for name in components if name not in read] if whole else ():
             api = api_of(_SOURCE, name)
             values[api], paths[api] = value_text(components[name]), f"{place}{name}"
         hash_names = [name for name in _HASHES if whole and content.get(name) is not None]

@@ -191,10 +191,11 @@ def _from_table(log: LogFile, columns: Mapping[str, str]) -> LogFile:
             kind = f"json_type(CASE WHEN json_valid({text}) THEN {text} ELSE '0' END)"
             problems.append(f"{kind} NOT IN ('NULL', {quote_text(columns[column.name])})")
             cell = f"TRY_CAST({text} AS JSON)"
-        cells.append(f"{quote_text(column.name)}: {cell}")
+        cells.append(f"{quote_text(column.name)}, {cell}")
     broken = " OR ".join(problems) or "false"
     line = f"CASE WHEN {broken} THEN {quote_text(_NO_OBJECT.decode().strip())} "
-    line += f"ELSE to_json({{{', '.join(cells)}}})::VARCHAR END"
+    # Not of a struct, which has no two members that differ in case alone.
+    line += f"ELSE json_object({', '.join(cells)})::VARCHAR END"
     copy = _copy(log, ())
     try:
         with in_memory() as connection:

@@ -244,7 +244,7 @@ def _check_names(log: LogFile, names: Sequence[str]) -> None:
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise InputError(
-            f"{log.label}: two columns are called {twice[0]!r}",
+            f"{log.label}: two columns are called {excerpt(twice[0])!r}",
             hint=f"one is nested, or in `{ATTRIBUTES}`; --no-flatten leaves nested members whole",
         )
 

@@ -59,8 +59,10 @@ from fpmonitor.serve.records import (
 )
 from fpmonitor.serve.requests import RefusedRequestError
 from fpmonitor.store import ingest as ingest_module
+from fpmonitor.store.database import Database
 from fpmonitor.store.transfer import read_export
 from fpmonitor.store.transforms import read_transforms
+from fpmonitor.store.windows import list_spans
 from tests.decided import decided
 
 if TYPE_CHECKING:
@@ -608,6 +610,26 @@ def test_a_quote_of_a_table_of_results_that_is_not_closed_is_refused(
     path.write_text("result,user\n" + "none,u\n" + f'"{cell}",u\n' * 8 + '"' + "u,v\n" * 2_000)
     with pytest.raises(InputError, match="line 11: a field is longer than"):
         ingested(path, collector="fingerprintjs")
+
+
+def test_columns_beside_texts_of_json_may_differ_in_case_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("user,a,A,info\n" + 'u,1,2,"{""b"": 3}"\n')
+    report = ingested(path)
+    assert (outcome(report), report.apis) == ((1, 0), 3)
+
+
+@pytest.mark.parametrize("version", [{"of": "u1"}, ["u1"], True])
+def test_what_is_no_version_of_a_library_names_no_source(tmp_path: Path, version: Any) -> None:
+    """It would be a source of one user."""
+    components = {"screen": {"colorDepth": 24}, "system": {"platform": "a"}, "math": {"b": {}}}
+    record = {"user": "u", "thumbmark": "f", "version": version, "components": components}
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(record) + "\n")
+    ingested(path)
+    with Database(tmp_path / "store" / "x.duckdb") as database:
+        spans = list_spans(database, "source")
+    assert [span.name for span in spans] == ["thumbmarkjs 1"]
 
 
 def test_a_view_in_the_place_of_a_table_of_openwpm_is_not_run(tmp_path: Path) -> None:
