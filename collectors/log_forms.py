@@ -150,6 +150,7 @@ def form_of(text: str) -> LineForm:
     """
     directive = _DIRECTIVE.fullmatch(text)
     if directive:
+        # nginx joins the strings of a directive; behind that of Apache stands a name.
         strings = [one or other for one, other in _STRING.findall(directive["rest"])]
         is_apache = directive["word"] == "LogFormat"
         text = strings[0].replace('\\"', '"') if is_apache and strings else "".join(strings)
@@ -166,6 +167,7 @@ def form_of(text: str) -> LineForm:
 def _compiled(text: str) -> tuple[str, tuple[str, ...]]:
     """Pattern of a format, and the names of its fields."""
     parts = list(_PART.finditer(text))
+    # Beside variables of nginx a `%` is a literal.
     is_nginx = any(part["variable"] for part in parts)
     pattern, names = "", list[str]()
     for part, before, after in zip(parts, [None, *parts], [*parts[1:], None], strict=False):
@@ -294,6 +296,7 @@ def _named_by_values(form: LineForm, lines: Sequence[str]) -> LineForm | None:
     return replace(form, names=(*names, REST))
 
 
+# All escapes in a row together: the bytes of one character stand in several.
 _C_ESCAPE = re.compile(r"((?:\\x[0-9a-fA-F]{2})+)|\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "v": "\v", "f": "\f"}
 
@@ -309,6 +312,7 @@ def _unescaped(found: re.Match[str]) -> str:
     if found[1]:
         return bytes.fromhex(found[1].replace("\\x", "")).decode("utf-8", "replace")
     if found[2]:
+        # Halves of characters, which nothing can store, and controls stay as they are written.
         character = chr(int(found[2], 16))
         return character if character.isprintable() else found[0]
     return _LETTERS.get(found[3], found[3])
@@ -328,6 +332,7 @@ def unescaped_percent(text: str) -> str:
     """Undo `%20`, which CloudFront wrote as `%2520` for years, and quotes around a text."""
     from urllib.parse import unquote  # noqa: PLC0415 -- of few logs
 
+    # A text with a space is not encoded: a `%` in it is its own.
     text = _unquoted(text)
     if " " not in text:
         text = unquote(text)

@@ -146,6 +146,7 @@ def _statement(relations: Mapping[str, str], columns: Sequence[str]) -> str:
             "THEN 1 ELSE 0 END"
         )
     writes = ", ".join(quote_text(word) for word in _WRITES)
+    # SQLite wants two arguments at least.
     site = f"COALESCE({', '.join([*sites, 'NULL', 'NULL'])})"
     return (
         f"SELECT CAST({site} AS TEXT) AS page, CAST(script_url AS TEXT) AS script, "  # noqa: S608 -- as above

@@ -40,6 +40,7 @@ def first_of(log: LogFile) -> tuple[Any, ...]:
 def _may_hold_results(log: LogFile) -> bool:
     if log.head[:4] == b"PAR1":
         return any(kind.startswith(_NESTED) for _, kind in log.parquet_columns)
+    # A look at the bytes: most tables hold no JSON, and every collector asks.
     return b"{" in log.head and b"\0" not in log.head and log.head[:1] not in {b"{", b"["}
 
 
@@ -84,6 +85,7 @@ def _problem(fields: list[str], width: int) -> str | None:
 
 def _parquet_rows(log: LogFile) -> Iterator[Record]:
     names = [name for name, _ in log.parquet_columns]
+    # By number: DuckDB renames columns that differ in case alone.
     columns = ", ".join(f"c{i}" for i in range(len(names)))
     try:
         with in_memory() as connection:
@@ -106,8 +108,10 @@ def _present(value: Any) -> Any:
         return {str(name): _present(inner) for name, inner in value.items() if not _is_none(inner)}
     if isinstance(value, list | tuple):
         return [_present(inner) for inner in value]
+    # Dates, decimals and UUIDs have no form of their own in JSON.
     return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def _is_none(value: Any) -> bool:
+    # Frames write what is missing as NaN, also within structs.
     return value is None or (isinstance(value, float) and math.isnan(value))

@@ -101,6 +101,7 @@ def _encoding(head: bytes) -> str | None:
         return "utf-16"
     if head[:3] == _BYTE_ORDER_MARK and head[3:].lstrip()[:1] in {b"{", b"["}:
         return "utf-8-sig"
+    # UTF-16 without a mark: of ASCII, every second byte is 0.
     if head[1:2] == b"\0" and head[:1].isascii() and head[:1] > b"\x08":
         return "utf-16-le"
     return "utf-16-be" if head[:1] == b"\0" and head[1:2] > b"\x08" else None
@@ -116,6 +117,7 @@ def _one_record_a_line(log: LogFile, scratch: Path) -> LogFile:
         return log
     if shape == "unstructured" and _is_json(first_line):
         return _by_line(log, scratch) if _is_listed(log.head) else log
+    # In JSON a U+0001, and line ends within texts, are escaped: nothing has to be quoted.
     copy = LogFile(_file_of_copy(log, scratch), log.label)
     records = (
         f"read_json_objects({quote_path(log.path)}, format = '{shape}', "
@@ -214,6 +216,7 @@ def _last_byte(log: LogFile) -> bytes:
 def _is_json(line: bytes) -> bool:
     try:
         json.loads(line)
+    # Too deep for this parser: it is the record that is rejected, not the form of the log.
     except RecursionError:
         return True
     except ValueError:

@@ -93,6 +93,7 @@ class LogFile:
         try:
             with self.open() as file:
                 head = file.read(_HEAD_BYTES)
+                # A longer first line is needed whole: it is a header, or the one record.
                 return head if b"\n" in head else head + file.readline(MAX_RECORD_BYTES)
         except OSError as error:
             raise self._unreadable(error) from error
@@ -121,6 +122,7 @@ class LogFile:
                 )
         if self.compression != "uncompressed":
             with self.open() as file:
+                # Read to the end, as what a packed file says of its size is anybody's to write.
                 while file.read(BUFFER_BYTES):
                     if file.tell() > most:
                         raise InputError(
@@ -150,6 +152,7 @@ class LogFile:
         """Whether some block of half the limit holds no end of a line."""
         if self.format == "parquet":
             return False
+        # A line beyond the limit covers a whole block of half its size: one end in each is enough.
         size = MAX_RECORD_BYTES // 2
         with self.open() as file:
             for start in count(0, size):
