@@ -378,5 +378,6 @@ def _log_term(level: float, size: int, universe: int | None, first: int | None =
     alone += math.log(size * (size + 1))
     if first is None:
         return alone + math.log(math.comb(universe, size))
-    shares = [1 / sets for sets in (math.comb(universe, size), math.comb(first, size)) if sets]
-    return alone + math.log(2) - math.log(sum(shares))
+    # By logarithms: of 10,000 names, 1 / C(D, 140) is 0 as a float.
+    sets = [math.log(each) for each in (math.comb(universe, size), math.comb(first, size)) if each]
+    return alone + math.log(2) - float(np.logaddexp.reduce(-np.array(sets)))
