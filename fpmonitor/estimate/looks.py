@@ -215,7 +215,6 @@ def decision_criteria(
     )
     tests = tuple(menu.averaged(users=size, fakes=fakes) for menu in menus)
     if within < least:
-        # The design was for another budget than what is left of it.
         terms = np.full(terms[0].size, math.inf), terms[1]
     if beyond >= _MOST:
         terms = terms[0], np.full(terms[1].size, math.inf)
