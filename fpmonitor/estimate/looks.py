@@ -206,7 +206,6 @@ def decision_criteria(
     function = function_of(k, population, drawing.departure.factors)
     within -= drawing.departure.unobserved
     beyond = above + hidden_exposure(drawing.departure, function, size)
-    # What certifies less than that is not designed for: nothing is allowed, see below.
     least = _LEAST_SHARPNESS * above
     ends = max(within, least), min(beyond, _MOST)
     menus = (
