@@ -185,6 +185,8 @@ class Monitor(Closing):
         column_map = column_map or ColumnMap()
         with _opened(logs, name, allow_network=allow_network) as files:
             known = [recognised(log, column_map, collector) for log in files]
+            # Before the first value: a database that holds some in the clear refuses, and stores
+            # nothing.
             if digest_values:
                 keep_digests_only(self.database)
             stored = ingest_all(self.database, known, progress=progress)
@@ -251,6 +253,7 @@ class Monitor(Closing):
 
     def _look(self, window: Window) -> Look | None:
         """Note a look at the users; those of a window are looked at as before, whenever that is."""
+        # Noted also for a window: who looks at a part of the users has looked at them.
         look = note_look(self.database) if self.kept else None
         return None if any(window.bounds.values()) else look
 
@@ -401,6 +404,7 @@ class Monitor(Closing):
         """List API sets that scripts really read, those of the most sites, with their exposure."""
         question = Question(k, population, delta, sample=sample)
         demands = read_demand(self.database, by, most=most)
+        # Without users demand is listed all the same, where `population` would refuse.
         has_users = self.database.rows("snapshot/last_batch")[0][0] > 0
         return report_demand(self.population() if has_users else None, question, demands)
 
@@ -448,12 +452,15 @@ class Monitor(Closing):
             users = self.population_as(decision)
         else:
             ledger = ledger_of(self, decision, by, until=until)
+            # The newest window numbers a new list: limits of the question must not move its
+            # calendar.
             users, left_out = first, _ = ledger.newest()
             if ledger.limits.since or ledger.limits.until:
                 first, _ = ledger.newest(Window(source=ledger.limits.source))
             origin, since = first.window.since, ledger.beside(users)
         faults = {} if since is None else since.faults()
         has_limits = by or users.window.since or users.window.until
+        # Any part of the users might have been asked for, so its check has a share of delta.
         is_one_of_many = has_limits or new_users
         if decision.policy.delta is not None and decision.allow and is_one_of_many:
             report = check_window(
@@ -545,6 +552,7 @@ def ledger_of(
         period=by,
         decision=decision,
         limits=replace(limits, source=decision.source or monitor.window.source),
+        # As times are stored: UTC without a zone.
         now=datetime.now(UTC).replace(tzinfo=None),
         audience=monitor.audience,
         population=lambda window: monitor.population_as(decision, window=window),

@@ -125,6 +125,7 @@ def rank_sets(
     check_users(eligible_users.users, question.k)
     question = eligible_users.question(question)
     k, n = question.k, question.users
+    # The unbiased estimate is defined up to m users, and right for draws from the population alone.
     if n <= eligible_users.users and question.sample.departure == NO_DEPARTURE:
         basis: Basis = "unbiased"
         spectra = eligible_users.source(together).spectra(distinct)
@@ -134,6 +135,7 @@ def rank_sets(
         exposures = [_unbiased(spectrum, k, n) for spectrum in spectra_shown]
     else:
         basis = "upper"
+        # The first of a ranking was chosen by its limit: all of them must hold together.
         sample = population.sample(question, distinct, chosen=True)
         sample.ask(distinct)
         spectra_shown = [sample.disclosed(apis).most for apis in distinct]
@@ -210,6 +212,7 @@ def _ranked(
 
 def _places(scores: NDArray[np.float64]) -> NDArray[np.intp]:
     """Place of each score, the highest first; equal ones (up to rounding) share a place."""
+    # Sums of the same shares in another order differ in their last digits.
     rounded = np.round(scores, 12)
     places: NDArray[np.intp] = 1 + np.searchsorted(np.sort(-rounded), -rounded)
     return places

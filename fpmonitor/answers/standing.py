@@ -542,6 +542,10 @@ def decide_again(
     words += ["--union-with", "OTHER.json"] * len(decision.union_with)
     words += ["--realised"] if policy.realised else []
     words += ["--drop-automation"] if view.drop_automation else []
+    for option, wished in (("must", decision.must), ("never", decision.never)):
+        left = [api for api in wished if api not in vanished]
+        words += [f"--{option}", ",".join(left)] if left else []
+    words += ["--weights", "WEIGHTS.toml"] if decision.weights else []
     now = [*(api for api in policy.candidates if api not in vanished), *appeared]
     words += ["--candidates", ",".join(now or policy.candidates)]
     return shlex.join([*words, "--db", str(database), "-o", "new.json"])

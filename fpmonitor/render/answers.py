@@ -345,9 +345,9 @@ def followed_table(report: ExposureReport) -> Table:
             f"Share linked of {report.population:,} users who come back, on average. A site looks "
             "for the same value, for parts that stayed (an API; of a user agent also family, "
             "version, system), or uses any method."
-            f"{half} All limits hold together with probability {1 - report.delta:.6g}, for days "
-            f"chosen before looking, if users are as those who came back. They were seen{seen}: on "
-            "days without a release more can be linked."
+            f"{half} All upper limits hold together with probability {1 - report.delta:.6g}, and "
+            "so do all lower ones, for days chosen before looking, if users are as those who came "
+            f"back. They were seen{seen}: on days without a release more can be linked."
         ),
         columns=[
             *columns("text", "after"),

@@ -415,7 +415,8 @@ def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
         f"probability at most {trend.delta:g}, for its window and set alone."
         f"{masked_note(trend.masked)}"
     )
-    changed = len({alarm.since for alarm in trend.alarms})
+    # By name: sources and batches begin at no time, so that all of them would be one.
+    changed = len({alarm.window for alarm in trend.alarms})
     described = (
         f"population {trend.population:,}; shaded: limits, each {1 - trend.delta:.4g} sure; "
         f"users changed in {changed} of {len(trend.windows)} windows"
@@ -482,7 +483,8 @@ def _trend_table(
 def _changes(trend: TrendReport) -> str:
     changed = list(dict.fromkeys(alarm.window for alarm in trend.alarms))
     if not changed:
-        return "No window differs from the one before by more than chance."
+        other = "one before" if trend.against == "previous" else "first"
+        return f"No window differs from the {other} by more than chance."
     return f"The users changed, beyond chance, in the windows {', '.join(changed)}."
 
 

@@ -66,7 +66,9 @@ def _sentences(table: Table) -> str:
 
 
 def _row(cells: Sequence[str]) -> str:
-    return " & ".join(_escaped(cell.replace("\n", ", ")) for cell in cells) + r" \\"
+    row = " & ".join(_escaped(cell.replace("\n", ", ")) for cell in cells) + r" \\"
+    # The line above ends in a command that takes either sign for its option, also a line later.
+    return f"{{}}{row}" if row.startswith(("[", "*")) else row
 
 
 def _escaped(text: str) -> str:
