@@ -82,6 +82,7 @@ def decide_sets(
     else:
         decided = _decide_counted(users, begun, decide_question, counter)
     decided = replace(decided, made=datetime.now(UTC).date())
+    # With the key of the data, so that gates refuse a file whose wishes were changed.
     return replace(decided, wishes=users.sealed(decided.wished))
 
 
@@ -222,6 +223,7 @@ def _confirmed(
     begun: Decision, source: SpectrumSource, rest: ChosenValues, decide_question: DecideQuestion
 ) -> Decision:
     """Search among some users, and confirm on the others what these left open."""
+    # The rest of the level is for the tests on those who were not searched.
     begun = replace(begun, level=(begun.level or 0.0) * SEARCH_SHARE)
     decision = decide(source, begun, decide_question)
     if not decision.complete:
@@ -292,6 +294,7 @@ def _with_level(
     decide_question: DecideQuestion,
 ) -> Decision:
     """Return a decision about sets with its share of delta, and which sets are searched."""
+    # Then the candidates alone are what might have been asked for, not all names there may be.
     is_fixed = (
         decide_question.fixed_question or decide_question.search_users is not None or begun.is_exact
     )
@@ -308,6 +311,7 @@ def _with_level(
     )
     return replace(
         begun,
+        # A registered question pays for its own candidates alone (certificate/views.md).
         universe=None if level.registered else universe,
         # Other conditions have the levels of all names, and all share delta.
         first_names=None
@@ -504,6 +508,7 @@ def _as_in_log(
         return columns_of(api, means) or (api,)
 
     policy, view = question.policy, question.view
+    # A registered API that the log lacks keeps its name, and matches no question.
     candidates = tuple(name for api in policy.candidates for name in columns(api))
     transforms = {name: how for api, how in view.transforms.items() for name in columns(api)}
     return replace(
@@ -519,6 +524,7 @@ def question_of(decision: Decision) -> Question:
     return Question(
         policy.k,
         policy.population,
+        # The usual level: only what is said beside the verdicts of an exact decision has limits.
         policy.delta or 0.05,
         decision.missing,
         policy.sample,
@@ -562,6 +568,7 @@ def called_as(decision: Decision, population: Population) -> Decision:
     candidates = decision.policy.candidates
     for api in candidates:
         here, there = meaning(api, decision.names), population.means.get(api)
+        # Else its verdict would go over to another API that happens to have its name.
         if here and there and here != there:
             raise InputError(
                 f"{api} is {here} in the decision, and {there} in the log",
@@ -612,6 +619,7 @@ def answer_gate(
         population: The users that were decided on, seen as the decision saw them.
         decision, apis: The decision, and what a site reads.
     """
+    # Whoever has the file may change its lists: a verdict counts where the users bear it out.
     judge = _judge_of(users_decided_on(population, decision), decision)
     settled, because = decision.verdict(apis)
     if because and settled in ("allow", "block") and decision.confirmation is None:
@@ -672,6 +680,7 @@ def _judge_searched(source: SpectrumSource, tests: Tests) -> Callable[[ApiSet], 
 
 def _judge_of(eligible_users: Population, decision: Decision) -> Callable[[ApiSet], Verdict]:
     """Return what judges one set after another, by tests that are made once."""
+    # By visits, sets have users of their own, and tests are made for a number of users.
     judges, lattice = dict[tuple[int, ...], Judge](), decision.lattice
 
     def judge(members: ApiSet) -> Verdict:
@@ -732,6 +741,7 @@ def users_decided_on(population: Population, decision: Decision) -> Population:
             f"{others}: no log holds {error.name}",
             hint="name the database that was decided on, or decide anew",
         ) from error
+    # A digest keyed by the database: of other users, or other values, no verdict is known.
     if eligible_users.seal != decision.digest:
         raise InputError(
             others,

@@ -16,7 +16,7 @@ from fpmonitor.decide.decision import Setting
 from fpmonitor.errors import InputError
 from fpmonitor.policy import PLAIN_DRAWS, CohortBudget, LinkBudget, Visits
 from fpmonitor.population.contents import Engine
-from fpmonitor.question import Question
+from fpmonitor.question import Question, own_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -194,6 +194,12 @@ class DecideQuestion(Search):
         ):
             if (word := getattr(self, name)) not in words:
                 raise InputError(f"{name}: must be one of {', '.join(words)}, got {word!r}")
+        # What is read of a frame is of numpy, which neither JSON nor the database takes.
+        given = {each.name: own_number(getattr(self, each.name)) for each in fields(self)}
+        if given["weights"]:
+            given["weights"] = {api: own_number(each) for api, each in given["weights"].items()}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
         check_options(self._given)
         if self.search_users is not None:
             self.sample.check_plain_draws("search-users")

@@ -106,6 +106,8 @@ def check_level(decision: Decision) -> None:
         raise InputError("not a decision: `universe` is too small for any choice of APIs")
     if 0 < (decision.first_names or 0) < len(decision.asked):
         raise InputError("not a decision: `first_names` are fewer than the candidates")
+    if weight is not None and decision.universe is None:
+        raise InputError("not a decision: `universe` is lacking, and a view has a weight")
     if weight is not None and weight > most_weight(decision) * (1 + _ROUNDING):
         raise InputError("not a decision: `view_weight` is more than its view may have")
     if decision.universe is not None and not decision.registered and weight is None:

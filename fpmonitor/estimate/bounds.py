@@ -239,6 +239,7 @@ def proposition9(
     check_share("delta", delta)
     if support is None:
         return Interval(lower=0.0, upper=1.0, reason=_UNKNOWN_SUPPORT)
+    # t = 1: its logarithm, by which the entropy would be divided, is 0.
     if k == population:
         return Interval(lower=0.0, upper=1.0, reason="k is the whole population")
     bits = entropy_upper_bits(spectrum, support=support, delta=delta)

@@ -149,6 +149,7 @@ def composition_bounds(
     if pairs:
         known = _with_pairs(marginals, pairs)
         tails = {apis: law.tails() for apis, law in known.items()}
+        # Exposed joint values have less than T each: T takes the place of the largest p F(p).
         bounds.append(join_size(tails, threshold))
     return tuple(bounds)
 
@@ -249,6 +250,7 @@ def best_sizes(offers: Sequence[SizedTails], cell: float) -> CompositionBound:
         for offer in offers
     ]
     best = least_sum([*pieces, _FACTOR], math.log(cell))
+    # The last argument is of `_FACTOR`, the joint values beyond those that fit.
     sizes = tuple(float(round(math.exp(-u))) for u in best.arguments[:-1])
     return CompositionBound(upper=best.value, rule="top-r", parameters={"r": sizes})
 
@@ -335,12 +337,14 @@ def ranked_tails(
         Positions of the values from the most frequent on, and the tails outside of the first ones.
     """
     check_share("delta", delta)
+    # One half ranks, the other bounds: the one that ranks would miss what it left out by luck.
     ranking = rng.binomial(counts, 0.5)
     order = np.argsort(-ranking, kind="stable")
     held_out = (counts - ranking)[order]
     seen = int(np.count_nonzero(ranking >= least))
     if not seen:
         return order, SizedTails(sizes=np.ones(1), tails=np.ones(1))
+    # Few sizes, as they share delta: the best one is chosen after looking.
     sizes = np.unique(np.geomspace(1, seen, 4 * seen.bit_length()).round())
     users = int(held_out.sum())
     outside = users - np.cumsum(held_out)[sizes.astype(np.int64) - 1]
@@ -400,6 +404,7 @@ def join_size(known: Mapping[tuple[int, ...], SizedTails], cell: float) -> Compo
     """
     apis, offers = list(known), list(known.values())
     candidates = []
+    # Each cover and choice of sizes gives a bound that holds; several prices only find a good one.
     for multiplier in np.geomspace(cell, 1, _MULTIPLIERS):
         chosen = [offer.cheapest(multiplier * np.log(offer.sizes)) for offer in offers]
         costs = [

@@ -100,9 +100,13 @@ class Draws(People):
         )
 
     def divided(self, share: float) -> tuple[Self, Self]:
-        """Divide the users, in no order, into a share of them and the rest.
+        """Divide the users, in no order, into a share of them and the rest: see `divided_at`."""
+        return self.divided_at(int(share * self.users))
 
-        What share a user is in does not follow from values, but the draw follows from the data, so
+    def divided_at(self, first: int) -> tuple[Self, Self]:
+        """Divide the users, in no order, into so many and the rest.
+
+        Who is among the first does not follow from values, but the draw follows from the data, so
         nobody can draw again.
 
         Raises:
@@ -113,7 +117,6 @@ class Draws(People):
                 "levels: the users do not fit into memory", hint="ask of a window of fewer users"
             )
         order = self.by_values[self._generator("divided").permutation(self.users)]
-        first = int(share * self.users)
         before = PLAIN_DRAWS if self.selected is None else self.selected.sample
         return (
             self._only(np.sort(order[:first]), before),
@@ -142,7 +145,8 @@ class Draws(People):
         if not self.snapshot.in_memory(len(apis)):
             seed = seed_of("searched", secret)
             return self._queries.selected(apis).searched_and_rest(users, seed)
-        first, rest = self.divided(users / self.users)
+        # By their number: 14 / 55 of 55 users are 13 when rounded, and an audit would find others.
+        first, rest = self.divided_at(users)
         return (
             MemorySource(apis, [first.column(api) for api in apis]),
             kept_in_memory(

@@ -63,12 +63,14 @@ class DuckDBSource(SpectrumQueries):
         return columns
 
     def searched_and_rest(self, users: int, seed: int) -> tuple[MemorySource, ChosenValues]:
-        """Divide the users: about so many to search among, and all others."""
-        fragments = {
-            "snapshot": self._snapshot.table,
-            "seed": f"{seed}::UBIGINT",
-            "first": f"{(users << _WORD_BITS) // self.users}::UBIGINT",
-        }
+        """Divide the users: so many to search among, and all others."""
+        fragments = {"snapshot": self._snapshot.table, "seed": f"{seed}::UBIGINT"}
+        # The word of the first who is left, and no share of all words: an audit divides them again
+        # by the number that was found, and must find the same.
+        [(first,)] = self._database.rows(
+            "spectrum/first_left", fragments=fragments | {"place": str(users)}
+        )
+        fragments["first"] = f"{first}::UBIGINT"
         columns = [self._snapshot.column(api) for api in self._apis]
         arrays = self._database.arrays(
             "spectrum/searched", fragments=fragments | {"columns": ", ".join(columns)}

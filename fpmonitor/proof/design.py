@@ -34,6 +34,10 @@ DESIGN_SIZES = 2
 EXPECTED, OTHERWISE = 17 / 16, 17  # of users who are looked at once: the number expected, or else
 FREE_FROM = 1.7  # times the mean: of fewer, blocking weights always fall with the group
 KEPT = 0.9  # of the number expected, that its design keeps
+# Of a value of which so small a share of the budget is exposed, no more users are kept than this.
+LARGEST_COUNT, HARMLESS, SHARPEST = 5000, 1e-3, 0.01
+USERS_PER_MEMBER = 1000  # more users for each one of the population add nothing
+NEARLY = 1 + 1e-3  # how the decision found that share, in floating point
 LOOKS = 2
 BASES = 42
 FINE_FROM, FINE_BASES = 73_895, 92  # from so many users on each base has a smaller share of delta
@@ -186,11 +190,24 @@ class DesignProof(Exposing):
             fewest = 1  # one look at a known number of users
         elif once or sample.get("cluster") or drawn:
             expected = drawn if drawn and not once else self.users
-            fewest = EXPECTED if self.top == KEPT * expected else OTHERWISE * fewest
+            fewest = EXPECTED if self._is_mean_of(expected) else OTHERWISE * fewest
         elif sample.get("look") is not None:  # each half of delta has its looks
             require(holds=sample["look"] in {"first", "later"}, what="form")
             fewest = LOOKS if sample["look"] == "first" else LOOKS * fewest
         require(holds=bool(self.bases >= fewest), what="form")
+
+    def _is_mean_of(self, expected: int) -> bool:
+        """Whether a base for so many users has this mean, all of them or as few as say the same."""
+        if self.top == KEPT * expected:
+            return True
+        # Where k of n are many users, so many of a value that is hardly exposed are enough.
+        exposed = self._exposed(LARGEST_COUNT / self.mean * self.least)
+        most = exact(HARMLESS) * self.budget
+        least = exact(HARMLESS) * self.budget.min(exact(SHARPEST))
+        are_enough = bool(exposed * NEARLY >= least and exposed <= most * NEARLY)
+        return self.top < KEPT * expected and (
+            are_enough or self.top == USERS_PER_MEMBER * self.population
+        )
 
     def of_weights(self) -> None:
         """Prove what the side says of its weights: larger groups never weigh more, or they may."""
