@@ -589,6 +589,7 @@ class Decision(Result):
             UnknownNameError: One of them is not a candidate of the policy.
         """
         requested_apis, lattice = self.named(apis), self.lattice
+        # Blocked first: where nothing contradicts, the order tells only which set is named.
         for blocked in self.block:
             if requested_apis >= set(blocked):
                 return "block", blocked
@@ -629,6 +630,7 @@ class Decision(Result):
             InputError: A name where a list of names is meant.
         """
         for name, apis in (("have", have), ("want", want)):
+            # A name is a sequence of letters, each of which would be an API that is not known.
             if isinstance(apis, str):
                 raise InputError(f"{name}: did you mean [{apis!r}]?")
         return self.answer([*have, *want])
@@ -814,6 +816,7 @@ class Decision(Result):
         parts = typed(content, _Parts, _NAME)
         view = parts.view or {}
         seen = {"view": view, **{name: view.get(name) for name in _OF_VIEW}}
+        # Members stand a floor deeper in the file than here; the flat ones are read once.
         decision = typed(content | seen | msgspec.structs.asdict(parts.data), cls, _NAME)
         lattice, lists = decision.lattice, {name: getattr(decision, name) for name in _LISTS}
         sets = [*chain(*lists.values()), decision.recommended, decision.must, decision.never]

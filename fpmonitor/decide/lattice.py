@@ -80,6 +80,7 @@ class Lattice:
 
     def listed(self, sets: Iterable[ApiSet]) -> tuple[ApiSet, ...]:
         """Return sets as a decision lists them, in its order."""
+        # By levels, not by their words: "screen=10" would come before "screen=2".
         return tuple(sorted({*map(self.finest, sets)}, key=self._place))
 
     def _place(self, apis: ApiSet) -> tuple[Any, ...]:
@@ -134,6 +135,7 @@ class Lattice:
         found = []
         for entry in apis:
             name, equals, level = entry.rpartition("=")
+            # `int` takes more than digits, and a text of 5,000 of them ends in its own error.
             if not equals or not re.fullmatch(r"\s*[0-9]{1,9}\s*", level):
                 raise InputError(
                     f"{entry!r} names no level", hint="the decision is about levels: NAME=LEVEL"

@@ -125,6 +125,7 @@ class Contents(Draws):
         seen = {api: [Seen(1, values=having[api])] for api in shown}
         for api in many:
             groups = zip(spectra[api].counts.tolist(), spectra[api].values.tolist(), strict=True)
+            # Absent users are a group of the spectrum, too, and no value.
             absent = self.users - having[api]
             seen[api] = [Seen(users, values=n - (users == absent)) for users, n in groups]
         few = [api for api in unchanged_apis if api not in many]
@@ -297,6 +298,7 @@ class Contents(Draws):
             return {}
         having = with_values(visits, apis, whole=False)
         users, lacking = len(having.starts), len(visits.starts) - len(having.starts)
+        # Else others would see in the number of users how many of the few have a value.
         all_count = users < least or 0 < lacking < least
         visits = visits_of_set(visits, apis) if all_count else having
         paths = PathSource(visits, self.snapshot.key)

@@ -123,6 +123,7 @@ class StoredSnapshot(Snapshot):
             "snapshot/repeats", fragments={"told": statement(statement_name)}, **self.window.bounds
         )
         users = users_of_rows(self.database, self.window, self.users)
+        # Rows are in the order of user numbers.
         group = groups.rows[np.searchsorted(users, np.asarray(repeats["user_id"]))]
         counts = (
             pl.DataFrame(

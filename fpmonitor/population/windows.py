@@ -70,6 +70,7 @@ class Windows:
         masks = may_be_masked(apis, view, said)
         if view.drop_automation or masks:
             known = [name for _, name in self.database.rows("snapshot/apis")]
+            # Which browser a user has is told by APIs that nobody asked for.
             apis = list(dict.fromkeys([*apis, *telling_columns(known, said)]))
         snapshot = window_snapshot(self.database, span, apis, self._came_back if masks else dict)
         return Population(snapshot, window=span.window, view=view, audience=self.audience)
