@@ -42,7 +42,7 @@ def read_credible_decision(
     """Read a decision file that is to be carried out.
 
     Raises:
-        InputError: As of `read`; or a member does not follow from the others.
+        InputError: A member does not follow from the others.
     """
     decision = read(path)
     proof = Discrepancy("proof", _other_question(decision))

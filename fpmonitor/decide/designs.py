@@ -71,7 +71,7 @@ def design(components: Sequence[Component], users: Population, policy: Policy) -
 def alternatives(component: Component, users: Population, policy: Policy) -> list[Component]:
     """Return a component with one level, a design, at all maps of its path, from coarse to fine.
 
-    Parameters and errors as of `design`.
+    Parameters as of `design`.
     """
     found = path(component.levels[0], _held(component, users), policy)
     maps = dict.fromkeys(each.level for each in found)

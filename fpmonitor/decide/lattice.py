@@ -100,7 +100,7 @@ class Lattice:
         return {component.name: level for component, level in self.levels(apis) if level}
 
     def read(self, levels: Mapping[str, int]) -> ApiSet:
-        """Read the level of each component as `told` gave it; errors as of `level`."""
+        """Read the level of each component as `told` gave it."""
         return finest(self.level(name, level) for name, level in levels.items() if level)
 
     def spelled(self, apis: ApiSet) -> ApiSet:
@@ -130,7 +130,7 @@ class Lattice:
         """Read COMPONENT=LEVEL; return these levels with all coarser ones.
 
         Raises:
-            InputError: An entry without a level, or as of `level`.
+            InputError: An entry without a level.
         """
         found = []
         for entry in apis:

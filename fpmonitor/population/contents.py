@@ -205,9 +205,6 @@ class Contents(Draws):
         """Return what counts groups, as they are: rows in memory if they have room, else queries.
 
         Where units beside the users' values are asked of, those of the same users as well.
-
-        Raises:
-            InputError: Visits are asked for others: see `told_source`.
         """
         if self._by_units:
             self._check_owner()
@@ -221,9 +218,6 @@ class Contents(Draws):
         Args:
             apis, k: The APIs that are asked of, and the threshold.
             sets: Of these; counted at once, for all cases that are told of.
-
-        Raises:
-            UndecidableError: Of fewer than k users who came back others are told nothing.
         """
         source = self._counted_by(apis, least=self._least_told(k))
         for users in units_beside(source).values():
@@ -318,13 +312,7 @@ class Contents(Draws):
         }
 
     def visit_rows(self, apis: Sequence[str]) -> VisitRows:
-        """Return all visits of these users, with the values of some APIs as the view shows them.
-
-        Raises:
-            InputError: The users have one visit each as far as is kept; or the visits are asked for
-                others.
-            UndecidableError: The users do not fit into memory.
-        """
+        """Return all visits of these users, with the values of some APIs as the view shows them."""
         self._check_owner()
         return self._visit_rows(apis)
 

@@ -197,7 +197,7 @@ class FollowedSnapshot(StoredSnapshot):
 def stored_snapshot(
     database: Database, window: Window, follower: Follower | None = None
 ) -> StoredSnapshot:
-    """Take a snapshot of a window; errors as of `store.snapshot.take_snapshot`.
+    """Take a snapshot of a window.
 
     With a follower, and where the users fit into memory, it is in no table of the database.
     """
@@ -212,7 +212,7 @@ def stored_snapshot(
 def stored_names(
     database: Database, apis: Iterable[str], window: Window | None = None
 ) -> tuple[str, ...]:
-    """Return what the logs call some APIs; errors as of `Population.named`."""
+    """Return what the logs call some APIs."""
     return Population(stored_snapshot(database, window or Window())).named(apis)
 
 

@@ -61,7 +61,7 @@ class Windows:
         return units_of(self.database, self.window)
 
     def spans(self) -> tuple[Span, ...]:
-        """Windows with visits, in the order of time; errors as of `store.windows.list_spans`."""
+        """Windows with visits, in the order of time."""
         return list_spans(self.database, self.division, self.window)
 
     def population(self, span: Span, apis: Sequence[str]) -> Population:
@@ -80,7 +80,7 @@ class Windows:
         return may_be_masked(apis, self.view, self._said)
 
     def named(self, apis: Sequence[str]) -> tuple[str, ...]:
-        """Return what the log calls some APIs; errors as of `Population.named`."""
+        """Return what the log calls some APIs."""
         nobody = np.zeros(0, dtype=np.uint8)
         snapshot = MemorySnapshot(
             columns=dict.fromkeys(self.apis, nobody),
