@@ -291,6 +291,7 @@ def _wishes_and_account(decision: Decision, facts: Facts) -> Iterator[Discrepanc
         yield Discrepancy("account", _LACKING, is_certain=False)  # others get none
     elif decision.account and facts.account:
         known = facts.account
+        # Later logs can only add members: what the file counts beyond these was never there.
         more = any(number > known.get(of, 0) for of, number in decision.account.items())
         reason = _OTHERWISE if more else "by now it is more" * (decision.account != known)
         yield Discrepancy("account", reason, is_certain=more)
@@ -384,6 +385,7 @@ def departures_of_tests(decision: Decision) -> Iterator[Discrepancy]:
     for name, proof, known in proofs:
         if has_tests_of_now(decision):
             found = _other_numbers(proof, known, name)
+            # One of each proof, the surest: an array that differs does so in a thousand places.
             yield from sorted(found, key=lambda each: not each.is_certain)[:1]
 
 
@@ -400,6 +402,7 @@ def _other_numbers(claim: Any, found: Any, path: str) -> Iterator[Discrepancy]:
     else:
         numbers = [type(value) in {int, float} for value in (claim, found)]
         alike = all(numbers) and math.isclose(claim, found, rel_tol=_AS_FOUND, abs_tol=_LEAST)
+        # `True == 1` to Python, and a file may hold either.
         if not alike and (claim != found or type(claim) is not type(found)):
             of_question = not {*path.split(".")}.isdisjoint(_ASKED)
             yield Discrepancy(path, _NOT_ASKED if of_question else _OTHER_TESTS, of_question)
@@ -451,9 +454,11 @@ def bear_out(
     for each in departures(decision, facts_of(population, decision, listed)):
         if each.reason and each.is_certain and (with_names or each.claim != "names"):
             raise not_credible(f"`{each.claim}`, {each.reason}")
+    # An exact decision has no tests: its lists are counts.
     for each in () if decision.is_exact else departures_of_tests(decision):
         if each.reason and each.is_certain:
             raise not_credible(f"`{each.claim}`, {each.reason}")
+    # Others are told masked spectra, which need not settle what all the users do.
     if population.audience is Audience.OWNER:
         check_lists(population, decision)
     return True

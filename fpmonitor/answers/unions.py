@@ -41,6 +41,8 @@ def unions_asked(
         return asked.union_with
     # Refuses what no question can be asked of, such as what tells clusters.
     population.for_question(decide_question.question, [*begun.policy.candidates, *beyond])
+    # An API without evidence looks like one value that all share: the union would seem as safe as
+    # without it.
     lacks, k = population.lacks(beyond, begun.policy.k), begun.policy.k
     for api in population.masked(beyond, k):
         raise InputError(

@@ -145,6 +145,7 @@ class _Groups:
     def disclosed(self, k: int) -> ByVisits:
         """Share of the users as lists may tell it: that of few users is of one fewer than told."""
         found, users = self.exposed(k), len(self.visits.starts)
+        # The share is written into lists, which are handed on: fewer than k users show as k - 1.
         few = (disclosed_from(k) - 1) / users
         shares = (share and max(share, few) for share in (found.visit, found.path))
         return ByVisits(**dict(zip(("visit", "path"), shares, strict=True)))
@@ -187,6 +188,7 @@ def report_visits(
     visits, users = groups.visits, len(groups.visits.starts)
     limits = sample.certificate(apis, users=users)
     found = groups.exposed(sample.question.k)
+    # 16 draws of one visit of each user, together: the mean of their scores is tested (24).
     drawn = [DisclosedSpectra.all_of(groups.drawn)]
     visit = limits.of_mean(drawn, DRAWS, len(apis))
     path = limits.of(groups.path, len(apis))
@@ -211,6 +213,7 @@ def _changing(visits: VisitRows, apis: Sequence[str]) -> dict[str, float]:
     found = {}
     for api in apis:
         codes = visits.codes[api]
+        # Equal ends of a user's visits are equal codes in between; no sort is needed.
         differs = np.maximum.reduceat(codes, starts) != np.minimum.reduceat(codes, starts)
         found[api] = float(differs[several].mean())
     return dict(sorted(found.items(), key=lambda entry: (-entry[1], entry[0])))

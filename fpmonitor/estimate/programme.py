@@ -218,7 +218,7 @@ class _Programme:
         rate = self.rates @ np.expm1(exponents)
         moments = self.unweighted + self.means * (self.rates @ powers)
         bounds = log_moments(self.means[1:] * rate[1:], moments[1:]) / self.means[1:]
-        return np.append(rate[0], bounds), np.maximum(moments, SMALLEST_MOMENT), powers
+        return np.concatenate((rate[:1], bounds)), np.maximum(moments, SMALLEST_MOMENT), powers
 
     def _level(self, bounds: NDArray[np.float64]) -> float:
         """Least `a Q* + b` over the lines above all grid points, nats per user."""
@@ -346,11 +346,12 @@ def _solved(matrix: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[
     scaled = matrix * scale[:, np.newaxis] * scale
     # Weights of nearly equal bins make the matrix singular but for rounding.
     scaled[np.diag_indices(scale.size)] += 1e-13
-    try:
-        factor = scipy.linalg.cho_factor(scaled, check_finite=False)
-        solution = scipy.linalg.cho_solve(factor, scale * right, check_finite=False)
-    except np.linalg.LinAlgError:
+    # LAPACK itself: half of the time of cho_factor and cho_solve is what they do around it.
+    factor, failed = scipy.linalg.lapack.dpotrf(scaled, clean=False)
+    if failed:
         solution = np.linalg.lstsq(scaled, scale * right, rcond=1e-14)[0]
+    else:
+        solution = scipy.linalg.lapack.dpotrs(factor, scale * right)[0]
     moved: NDArray[np.float64] = scale * solution
     return moved
 
