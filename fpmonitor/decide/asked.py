@@ -278,6 +278,7 @@ def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> d
                 if not free & {one, other}:
                     hint = f"leave --{one} or --{other} away"
                     raise InputError(f"--{one}: not with --{other}", hint=hint)
+                # What was asked for a command goes before what the settings say for all.
                 said.discard(one if one in free else other)
     for one, (other, why, then) in _ONLY_WITH.items():
         if one in said and other not in said:
@@ -295,6 +296,7 @@ def _option(name: str) -> str:
 def _said(given: Mapping[str, Any]) -> set[str]:
     """Return the options that say something, as the command line calls them; last values none."""
     said = {_option(name) for name, value in given.items() if _is_said(name, value)}
+    # These go by their word: `--setting sample` excludes what `--setting population` does not.
     said |= {f"{name} {given[name]}" for name in ("setting", "missing") if given.get(name)}
     return said - {"unit"} if given.get("visits") == "last" else said
 
@@ -306,6 +308,7 @@ def _days(days: Any) -> float:
 
 
 def _is_said(name: str, value: Any) -> bool:
+    # 0 is said, while false, none and nothing are not.
     return type(value) in {int, float} or (bool(value) and value != _UNSAID.get(name))
 
 
@@ -323,6 +326,7 @@ def asking(
 
         itself, *_ = signature(method).parameters.values()
         members = signature(question).parameters.values()
+        # So that `help()` and the reference show the members, and not `*args`.
         wrapper.__signature__ = Signature([itself, *members])  # type: ignore[attr-defined]
         return wrapper
 

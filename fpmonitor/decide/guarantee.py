@@ -443,6 +443,7 @@ def in_short(decision: Decision) -> tuple[str, ...]:
     """Say for the screen what holds and what it assumes; `guarantee` is the whole sentence."""
     policy, unit = decision.policy, decision.unit
     budget = f"{100 * policy.budget:.6g} %"
+    # Both are part of the first sentence.
     shown = [clause for clause in _CLAUSES if clause not in {_promise, _beyond_last}]
     others = " ".join(filter(None, (clause(decision) for clause in shown)))
     users = f"the {decision.users:,} observed users"

@@ -69,6 +69,7 @@ class SourceBeside(SpectrumSource):
         least = {name: each.least for name, each in self.parts.items()}
         if not any(least.values()):
             return None
+        # A unit of which all is told is the same in either case.
         return SourceBeside({name: least[name] or each for name, each in self.parts.items()})
 
     def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
