@@ -609,6 +609,24 @@ def test_thousands_of_captured_headers_in_a_line_are_no_columns(tmp_path: Path) 
     assert len(form.captured) == MOST_FIELDS
 
 
+@pytest.mark.each
+@pytest.mark.parametrize("part", ["a.", "req_", "http:"])
+def test_a_name_of_thousands_of_parts_means_nothing_at_once(tmp_path: Path, part: str) -> None:
+    """Each part was looked up with all behind it: 4,000 took 10 s."""
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"user": "u", f"{part * 20_000}x": 1, "b": 2}) + "\n")
+    assert outcome(ingested(path)) == (1, 0)
+
+
+def test_a_text_of_colons_is_told_from_an_address_at_once(tmp_path: Path) -> None:
+    """8,000 took 4 s, and time grew with their square."""
+    path = tmp_path / "requests.jsonl"
+    request = {"ip": ":" * 200_000 + "x", "status": 200, "method": "GET", "User-Agent": AGENT}
+    path.write_text(json.dumps(request) + "\n")
+    with pytest.raises(InputError, match="each row is a request"):
+        ingested(path)
+
+
 def test_a_file_of_a_byte_order_mark_alone_is_empty(tmp_path: Path) -> None:
     path = tmp_path / "empty.csv"
     path.write_bytes(b"\xef\xbb\xbf")
