@@ -203,10 +203,11 @@ def _pieces(
                 continue
             yield first + start, lines[start:place], forms, day
             start = place + 1
+            # A server that is told other fields goes on in the same file.
             if line.startswith(_FIELDS):
                 forms = (_form_below(lines[place:]),)
-            if line.startswith(_DATE):
-                day = pl.lit(line.removeprefix(_DATE).split()[0])
+            if line.startswith(_DATE) and (date := line.removeprefix(_DATE).split()):
+                day = pl.lit(date[0])
         yield first + start, lines[start:], forms, day
 
 
@@ -227,6 +228,7 @@ def _blocks(log: LogFile) -> Iterator[tuple[int, list[str]]]:
 
 def _decoded(block: bytes, *, is_first: bool) -> list[str]:
     text = block.decode("utf-8-sig" if is_first else "utf-8", "replace")
+    # Not `splitlines`: it ends lines at U+2028 and form feeds, too, and would count more of them.
     return [line.strip() for line in text.split("\n")]
 
 
@@ -253,6 +255,7 @@ def _frame(lines: list[str], forms: Sequence[LineForm]) -> pl.DataFrame:
         found.append(_undone(cells.filter(is_read), form))
         rest = rest.filter(~is_read)
     found.append(rest.select("place", pl.lit(_NO_FORM).alias(PROBLEM)))
+    # In the order of the log, in which rejects are located; fields that a form lacks are null.
     return pl.concat(found, how="diagonal").sort("place").drop("place")
 
 

@@ -91,6 +91,8 @@ def _tested(
     limits = None
     verdict: Verdict = "undecided"
     if {*both} <= {*decision.policy.candidates}:
+        # The decision has tested this set already, whatever was chosen after looking; limits would
+        # not.
         verdict = decision.verdict(both)[0]
     else:
         limits = _limits(population, decision, both)

@@ -55,6 +55,7 @@ def forecast_exposure(sample: CertifiedSample, apis: Sequence[str]) -> ExpectedE
         raise InputError(f"--forecast: not with {assumed[0]}", hint=f"omit {assumed[0]}")
     spectrum, k, population = sample.disclosed(apis).most, question.k, question.users
     test = back_test(spectrum, k=k, population=population, rng=sample.rng("forecast", sorted(apis)))
+    # A model that cannot foretell the observed users from a part of them foretells nobody.
     trusted = test is not None and test.passed
     return ExpectedExposure(
         exposure=expected_exposure(spectrum, fit_power_law(spectrum), k=k, population=population)

@@ -71,11 +71,13 @@ def decide_and_list(
     question = asked_question(
         population, decision.policy, setting=decision.setting, missing=decision.missing
     )
+    # A registered question has a level of its own, whatever else was asked.
     if decision.policy.delta is not None and not decision.registered:
         before = questions_before(question, listed, fixed=decision.universe is None) or 0
         decision = replace(decision, asked_before=before)
         decision = replace(decision, guarantee=guarantee(decision))
     try:
+        # An interrupt must leave no decision that was answered and is not listed.
         with INTERRUPTS.held():
             store.add_asked(database, untyped(question), untyped(AnswerSummary.of(decision)))
     except StoreError as error:

@@ -226,6 +226,7 @@ def _moved(alarms: Sequence[PanelFinding]) -> tuple[MovedApi, ...]:
     Not why a value is gone, unless it is of a browser, whose versions go all the time.
     """
     found: dict[str, MovedApi] = {}
+    # `setdefault` keeps the first: a change of values explains why others seem to come.
     for alarm in sorted(alarms, key=lambda alarm: alarm.compared != "changed"):
         [api] = alarm.apis
         new = [one.value for one in alarm.values if one.value and one.grew]
@@ -249,6 +250,7 @@ def _moved(alarms: Sequence[PanelFinding]) -> tuple[MovedApi, ...]:
 
 def _value_name(text: str) -> str:
     """Name a value on one line, by what it begins with."""
+    # Values come from clients: a newline would forge a line of the log of whoever is told.
     line = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
     return line if len(line) <= _LETTERS else line[: _LETTERS - 1] + "…"
 

@@ -312,13 +312,14 @@ class Deciding:
         ),
     ] = ""
     visits: Annotated[
-        Visits,
+        Visits | None,
         typer.Option(
             "--unit",
             help="What counts where users have several visits: last values, one whole visit, or "
             "all visits in their order. Or each of the latter two must keep the budget.",
+            show_default="last+visit where users came back, else last",
         ),
-    ] = "last"
+    ] = None
     weights: Annotated[
         str | None,
         typer.Option(

@@ -42,6 +42,7 @@ def linked_probability(p: ArrayLike, population: int) -> NDArray[np.float64]:
     """
     shares = np.asarray(p, dtype=np.float64)
     with np.errstate(divide="ignore"):
+        # 1 - (1 - p)^n loses all digits where n p is small.
         seen = -np.expm1(population * np.log1p(-shares))
     mean = population * shares
     # Below, the next term of the series is lost in rounding, and the quotient may be 0 / 0.
@@ -83,6 +84,7 @@ class LinkedFunction(ExposureFunction):
         self, low: NDArray[np.float64], high: NDArray[np.float64], sign: Sign
     ) -> NDArray[np.float64]:
         """How far `p F_1` may be beyond its chord: above it alone, as `-f'' = (n-1)(1-p)^(n-2)`."""
+        # f is concave: never below its chord.
         if sign > 0:
             return np.where(high <= 1, 0.0, np.inf)
         with np.errstate(divide="ignore", invalid="ignore"):

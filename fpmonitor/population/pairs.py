@@ -108,9 +108,11 @@ def pairs(
     """
     starts = visits.starts
     moments = visits.times // _SECOND  # with users in one number of 64 bits
+    # Who might still come back would count as one who did not.
     over = starts[moments[starts] + lag + within <= last // _SECOND]
     if not len(over):
         return over, over, 0
+    # Users stand further apart than any two moments that are compared.
     step = int(np.ptp(moments)) + lag + 2 * within + 2
     key = visits.rows.astype(np.int64) * step + (moments - moments.min())
     wanted = key[over] + lag

@@ -406,6 +406,19 @@ def test_a_view_has_no_more_weight_than_its_name(
     assert "`view_weight` is more than its view may have" in printed.err
 
 
+def test_a_view_has_a_weight_only_among_all_names(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = json.loads((folder / "decision.json").read_text(encoding="utf-8"))
+    few = listed["policy"]["candidates"][:2]
+    listed["view"]["transforms"] = {api: {"round": 10} for api in few}
+    listed["universe"] = None
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(listed), encoding="utf-8")
+    assert audit(other) == 2
+    assert "`universe` is lacking" in capsys.readouterr().err
+
+
 @pytest.mark.long
 def test_the_average_behind_a_realised_share_is_proved_and_no_larger_one(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
