@@ -61,7 +61,8 @@ class _Rule:
         """Whether the rule is in force on a site (null: on all sites; an exception: on any)."""
         wanted = [domain for domain in self.domains if not domain.startswith("~")]
         spared = [domain[1:] for domain in self.domains if domain.startswith("~")]
-        spares, meets = may_match, site_matches
+        spares: Callable[[str | None, str], bool] = may_match
+        meets: Callable[[str | None, str], bool] = site_matches
         # Doubt goes against the list: a rule holds only where it surely does.
         if self.exception:  # what lifts another rule counts wherever it may
             spares, meets = site_matches, may_match
