@@ -433,9 +433,9 @@ class LinkBudget:
         object.__setattr__(self, "after", tuple(sorted({float(days) for days in self.after})))
 
 
-# What counts as a user's value where a log has several visits: the last value of each API, the
-# whole tuple of one visit, all visits in their order, or each of the latter two.
-Visits = Literal["last", "visit", "path", "both"]
+# What counts as a user's value where a log has several visits: the last value of each API, also the
+# whole tuple of one visit, that alone, all visits in their order, or each of the latter two.
+Visits = Literal["last", "last+visit", "visit", "path", "both"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -505,7 +505,19 @@ class Policy:
     @property
     def by_visits(self) -> bool:
         """Whether users count by what their visits showed, and not only by their last values."""
-        return self.visits != "last" or (self.links is not None and bool(self.links.after))
+        return self.visits != "last" or self.needs_whole_records
+
+    @property
+    def units(self) -> frozenset[str]:
+        """All that must keep the budget by itself, of what `visits` may be."""
+        two = {"last+visit": ("last", "visit"), "both": ("visit", "path")}
+        return frozenset(two.get(self.visits, (self.visits,)))
+
+    @property
+    def needs_whole_records(self) -> bool:
+        """Whether nothing is said of users who come back later, as they have other records then."""
+        follows = self.links is not None and bool(self.links.after)
+        return self.visits not in {"last", "last+visit"} or follows
 
     def to_json(self) -> dict[str, Any]:
         """Return what was asked: of cohorts, links and visits only where something was."""

@@ -28,10 +28,11 @@ from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import Criteria, Drawing, decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
-from fpmonitor.policy import NO_DEPARTURE
+from fpmonitor.policy import DRAWS, NO_DEPARTURE
 from fpmonitor.population.beside import (
     PATH,
     USERS,
+    VISIT,
     days_in_words,
     unit_source,
     unit_spectrum,
@@ -694,6 +695,8 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
     allow = criteria.allow
     if policy.visits == "both":
         conditions.append(UnitTest(PATH, allow))
+    if policy.visits == "last+visit":
+        conditions.append(UnitTest(VISIT, replace(allow, score=allow.score.mean_of(DRAWS))))
     allow = replace(allow, score=allow.score.mean_of(policy.draws))
     block = replace(block, score=block.score.mean_of(policy.draws))
     refute = replace(refute, score=refute.score.mean_of(policy.draws))

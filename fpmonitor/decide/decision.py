@@ -485,7 +485,7 @@ class Decision(Result):
     def looked_at_once(self) -> bool:
         """Whether its tests are for the users that were decided on, and for no look at others."""
         told_once = any(part is not None for part in (self.confirmation, self.design, self.parts))
-        told_once |= self.policy.by_visits  # who comes back has another record
+        told_once |= self.policy.needs_whole_records
         return self.policy.sample.looked_at_once or told_once
 
     def at_later_look(self) -> Self:
@@ -498,7 +498,7 @@ class Decision(Result):
     @property
     def rests_on_file(self) -> bool:
         """Whether its lists alone answer, and no count of users of now: see `--given`."""
-        return self.looked_at_once or self.policy.has_conditions
+        return self.looked_at_once or self.policy.has_conditions or self.policy.by_visits
 
     @property
     def unlisted(self) -> str:
@@ -539,7 +539,7 @@ class Decision(Result):
         whys = {
             "was fixed before the users were seen": self.universe is None,
             "leaves out users who lack a candidate": self.missing == "drop",
-            "is of visits": self.policy.by_visits,
+            "is of visits": self.policy.needs_whole_records,
             "is of a realised share": self.policy.realised,
         }
         joined = [api for each in self.union_with for api in each.apis]
@@ -700,6 +700,8 @@ class Decision(Result):
             return settled if self.complete else others
         needed = dict(zip(self.undecided, self.users_needed or (), strict=False)).get(because)
         more = "more would" if needed is None or needed <= users else f"about {needed:,} would"
+        if self.policy.visits == "last+visit":
+            budget += " by last values or by one visit"
         if (cohorts := self.policy.cohorts) is not None:
             budget += f", or over {100 * cohorts.budget:.6g} % of a cohort"
         if (links := self.policy.links) is not None:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.estimate.evalues import log_share, window_test
 from fpmonitor.estimate.looks import level_terms
-from fpmonitor.population.beside import PATH, USERS, unit_spectrum
+from fpmonitor.policy import DRAWS
+from fpmonitor.population.beside import PATH, USERS, VISIT, unit_spectrum
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,6 +110,8 @@ def weigh(decision: Decision, source: SpectrumSource, *, new_users: bool) -> Evi
     units = {USERS: replace(test, draws=policy.draws)}
     if policy.visits == "both":
         units[PATH] = test
+    if policy.visits == "last+visit":
+        units[VISIT] = replace(test, draws=DRAWS)
     found = source.spectra(sets)
     lowest = found if source.least is None else source.least.spectra(sets)
     return Evidence(

@@ -50,6 +50,8 @@ class AskedQuestion:
         seen = self.window
         window = Window(naive_utc(seen.since), naive_utc(seen.until), seen.source)
         object.__setattr__(self, "window", window)
+        if self.policy.visits == "last+visit":  # what is tested besides takes no share of delta
+            object.__setattr__(self, "policy", replace(self.policy, visits="last"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,14 @@ from fpmonitor.disclosure import (
 )
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.policy import disclosed_from
-from fpmonitor.population.beside import PATH, USERS, SourceBeside, days_in_words, units_beside
+from fpmonitor.population.beside import (
+    PATH,
+    USERS,
+    VISIT,
+    SourceBeside,
+    days_in_words,
+    units_beside,
+)
 from fpmonitor.population.disclosed import disclosed_to
 from fpmonitor.population.draws import Draws
 from fpmonitor.population.evidence import Lack, Seen, find_lack
@@ -238,7 +245,7 @@ class Contents(Draws):
         is_counted = rows if self._rows is None else rows[self._rows]
         if not is_counted.any():
             return None
-        if self._visits == "last":
+        if self._visits in {"last", "last+visit"}:
             source = MemorySource(apis, [self.column(api)[is_counted] for api in apis])
             return disclosed_to(self.audience, source, k)
         visits = self._visit_rows(apis, among=rows)
@@ -290,6 +297,8 @@ class Contents(Draws):
         """
         if self._visits == "last":
             return {}
+        if self._visits == "last+visit":
+            return {VISIT: VisitSource(visits_of_set(visits, apis))}
         having = with_values(visits, apis, whole=False)
         users, lacking = len(having.starts), len(visits.starts) - len(having.starts)
         # Else others would see in the number of users how many of the few have a value.

@@ -41,7 +41,16 @@ from fpmonitor.proof.numbers import (
     ratio,
     require,
 )
-from fpmonitor.proof.verdicts import Range, Test, draws_of, largest_of, sums, tested_level, users_of
+from fpmonitor.proof.verdicts import (
+    DRAWS,
+    Range,
+    Test,
+    draws_of,
+    largest_of,
+    sums,
+    tested_level,
+    users_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -221,6 +230,8 @@ class Conditions:
         users, draws = users_of(content), draws_of(policy)
         if policy.get("visits") == "both":
             self.beside["path"] = Test(side), users
+        if policy.get("visits") == "last+visit":
+            self.beside["visit"] = Test(side, DRAWS), users * DRAWS
         for one in side.get("links", []):
             if one["after"] is None:
                 self.beside["users"] = Test(one, draws, LinkedProof), users * draws
