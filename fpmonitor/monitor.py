@@ -195,11 +195,7 @@ class Monitor(Closing):
     def store_demand(
         self, paths: Sequence[str], *, collector: str | None = None
     ) -> list[DemandReport]:
-        """Store logs of API calls: files, folders, glob patterns, or `-` for standard input.
-
-        Raises:
-            InputError: A path that is not there, or a log that no demand collector recognises.
-        """
+        """Store logs of API calls: files, folders, glob patterns, or `-` for standard input."""
         with demand_logs(paths, collector) as logs:
             return [store_demand(self.database, log, reader) for log, reader in logs]
 
@@ -236,11 +232,7 @@ class Monitor(Closing):
         view: View | None = None,
         audience: Audience | None = None,
     ) -> Population:
-        """Return the users that questions are asked of; left out is what the monitor was made with.
-
-        Raises:
-            UndecidableError: No observation is stored, or none in the window.
-        """
+        """Return the users that are asked; what is left out is as the monitor was made with."""
         window = window or self.window
         return Population(
             stored_snapshot(self.database, window, self.follower),
@@ -269,9 +261,6 @@ class Monitor(Closing):
         Args:
             decision: Its view, its source and its candidates count: one that no log holds now is
                 absent.
-
-        Raises:
-            UndecidableError: No observation is stored, or none in the window.
         """
         window = window or self.window
         window = replace(window, source=decision.source or window.source)
@@ -286,11 +275,7 @@ class Monitor(Closing):
         view: View | None = None,
         audience: Audience | None = None,
     ) -> Windows:
-        """Return the windows of the users, for `answers.trend`.
-
-        Raises:
-            InputError: The view makes values coarser, or there is no such division.
-        """
+        """Return the windows of the users, for `answers.trend`."""
         return Windows(
             database=self.database,
             division=division,
@@ -432,8 +417,7 @@ class Monitor(Closing):
             new_users: The list was decided on none of the users of this database.
 
         Raises:
-            PolicyError, UnknownNameError, UndecidableError: The data of now lack a candidate, or
-                hold too few users; no visit has a time.
+            InputError: The decision is about levels.
         """
         if decision.components:
             raise InputError("check: the decision is about levels", hint="name one about sets")
@@ -510,10 +494,6 @@ class Monitor(Closing):
             coverage: What export formats can carry out.
             pairs: Rank pairs of candidates besides the candidates.
             progress: Called with what is being measured.
-
-        Raises:
-            PolicyError, UnknownNameError, UndecidableError: The data of now lack a candidate, or
-                hold too few users.
         """
         users = self.population_as(decision, audience=Audience.OTHERS)
         return gather_findings(
@@ -564,7 +544,7 @@ def windows_that_decide(
 ) -> str | None:
     """Say which windows confirm more sets than those of a length do: see `longer_windows`."""
     policy, found = decision.policy, list[Confirmed]()
-    if policy.delta is None or policy.realised or decision.rests_on_file:
+    if policy.delta is None or policy.realised or decision.looked_at_once or policy.has_conditions:
         return None
     for period in get_args(Period) if decision.allow else ():
         # Windows whose logs lack an API of the list can confirm nothing.

@@ -113,11 +113,6 @@ def rank_sets(
             that a user must have where absent ones are dropped.
         sets: The API sets; when there is none, all sets of up to `size` of the candidates.
         size, candidates: See `sets`; all APIs that may be named by default.
-
-    Raises:
-        PolicyError, UnknownNameError, UndecidableError: A number out of range, an API never
-            observed, fewer than k users.
-        InputError: No set, or an empty one.
     """
     distinct = _distinct(population, question, sets, size, candidates)
     together = sorted({api for apis in distinct for api in apis})

@@ -190,6 +190,7 @@ def report_scripts(
     alone = {api: apis for api in read if (apis := observed_apis((api,), known, means))}
     parts = {name: _parts(apis, decision) for name, apis in observed.items()}
     sets = {*chain.from_iterable(parts.values()), *earlier.values(), *alone.values()}
+    # The worst script is chosen by looking: limits of all of them hold together.
     sample = population.sample(question_of(decision), [policy.candidates, *sets], chosen=True)
     sample.ask(sets)
     lines = [
@@ -310,6 +311,7 @@ def _taken(reads: ScriptExposure, left: ScriptExposure) -> ScriptExposure:
     lower, upper = 0.0, None
     if whole:
         lower = max(0.0, reads.lower - (left.upper or 0.0))
+        # Interval arithmetic: each end is wrong only where one of two limits is.
         upper = max(0.0, (reads.upper or 0.0) - left.lower) if apis else 0.0
     return ScriptExposure(apis=apis, plug_in=reads.plug_in - left.plug_in, lower=lower, upper=upper)
 
@@ -322,6 +324,7 @@ def _verdict(reads: ScriptExposure, budget: float) -> Verdict:
 
 def _places(exposures: Mapping[str, float]) -> dict[str, int]:
     """Scripts that expose more, plus one; equal ones (up to rounding) share a place."""
+    # Sums of the same shares in another order differ in their last digits.
     rounded = {name: round(exposure, 12) for name, exposure in exposures.items()}
     first: dict[float, int] = {}
     for place, exposure in enumerate(sorted(rounded.values(), reverse=True), start=1):
@@ -335,6 +338,7 @@ def _stability(now: Mapping[str, float], then: Mapping[str, float]) -> Stability
     common = sorted(now.keys() & then.keys())
     tau = None
     pairs = [(round(now[name], 12), round(then[name], 12)) for name in common]
+    # Of ties alone SciPy returns not-a-number, which no JSON can hold.
     if all(len({pair[side] for pair in pairs}) > 1 for side in (0, 1)):
         tau = float(kendalltau(*zip(*pairs, strict=True)).statistic)
     return Stability(
@@ -364,6 +368,8 @@ def _agreement(lines: Sequence[ScriptLine]) -> Agreement:
     named = {line.host for line in foreign if line.listed}
     hosts = len({line.host for line in foreign})
     both, either = len(blocked & named), len(blocked | named)
+    # Cohen (1960) in whole numbers: multiplied by the square of the hosts, no division comes before
+    # the last.
     same, total = (both + hosts - either) * hosts, hosts * hosts
     by_chance = len(blocked) * len(named) + (hosts - len(blocked)) * (hosts - len(named))
     return Agreement(

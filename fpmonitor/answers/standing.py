@@ -222,6 +222,7 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
     since = now if report.since is None else report.since.isoformat()
     until = None if report.until is None else report.until.isoformat()
     is_next = until is not None and before is not None and until != before.until
+    # A window without any API of the list ends no violation.
     is_next = is_next and not report.lacks_all
     sets = []
     for apis, verdict in report.verdicts.items():
@@ -230,6 +231,7 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
             found = replace(found, verdict=verdict, since=since, quiet=0)
         elif verdict == found.verdict:
             found = replace(found, quiet=0)
+        # Quiet windows are counted in a row, without those whose logs are at fault.
         elif found.verdict == "block" and is_next and report.faults.keys().isdisjoint(apis):
             quiet = found.quiet + 1
             is_over = quiet >= _ENDS_AFTER
@@ -307,11 +309,13 @@ def again(
     """
     known = {found.what: found for found in known_again(before)}
     found = {}
+    # The same window looked at again, as after late logs, is no second one.
     last = before if before is not None and before.until != after.until else None
     lasts = after.until is None or (last is not None and last.shows_sets and after.shows_sets)
     if renewal.sets and lasts and not any(_tells_sets(body, renewal) for body in told):
         found["sets"] = "; ".join(renewal.sets)
     moved = renewal.moved or ()
+    # A new browser changes other APIs for those who have it, so for as many users at most.
     updated = max((one.moved for one in moved if one.changed and one.releases), default=0.0)
     for one in moved:
         is_release = one.changed and one.moved <= updated
@@ -478,6 +482,7 @@ def next_steps(
     """
     stored, steps = ["--db", str(database)], []
     if after.above:
+        # The first by name, so that a notice that is sent again names the same.
         apis = ",".join(min(after.above))
         when = ["--by", by or "week"]
         steps.append(["exposure", *when, "--apis", apis, "--k", str(decision.policy.k)])
@@ -509,6 +514,7 @@ def decide_again(
     It is about the APIs of now: who pasted it with those that have vanished was told so again.
     """
     policy, view = decision.policy, decision.view
+    # Ten digits: `repr` of a share that was computed may have seventeen.
     words = ["fpmonitor", "decide", "--k", str(policy.k), "--budget", f"{policy.budget:.10g}"]
     if policy.delta is None:
         words += ["--setting", "sample"]
@@ -528,6 +534,7 @@ def decide_again(
         if value != usual:
             words += [f"--{option}", str(value)]
     if (cohorts := policy.cohorts) is not None:
+        # The short names, as `family`: the long ones have spaces.
         kinds = {kind: name for name, kind in KINDS.items() if name != kind}
         words += ["--given", ",".join(kinds.get(each, each) for each in cohorts.given)]
         menu = ",".join(kinds.get(each, each) for each in cohorts.menu)

@@ -136,6 +136,7 @@ def _composed(
         rule=sampled.rule,
         observed_upper=observed,
         observed_rule=rule,
+        # m users have at most m values, however many combinations there could be.
         entropy_upper_bits=min(bits, math.log2(sample.users)),
     )
 

@@ -118,6 +118,7 @@ def import_list(
             hint="name the decision whose candidates are measured",
         )
     exporter = _product(product)
+    ExportOptions(site=site)  # refuses what is not a domain name: no exception would be of it
     reading = exporter.read(list_text(source), site)
     for problem in reading.problems:
         note(f"problem: {problem}", quiet=quiet)

@@ -207,6 +207,7 @@ def _defaults(
 def _value(parameter: Any, value: Any, what: str) -> Any:
     """Check the type of a value; its range is checked like that of an option."""
     name = what.rpartition(" ")[2]
+    # Whatever the option: an address is where something is fetched from, or sent to.
     if name in _NOT_FROM_A_FILE or (isinstance(value, str) and "://" in value):
         raise InputError(
             f"{SETTINGS_FILE}: {what}: a folder that may come from anybody does not set this",

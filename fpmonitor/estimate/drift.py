@@ -108,7 +108,7 @@ def compare_spectra(
     """Test whether users of one window have rarer values than those of the other.
 
     The names of the values do not matter: users are sorted by how many of both windows share their
-    value, in steps of a factor of 2; each step is a cell. Arguments, errors: as in `compare_laws`.
+    value, in steps of a factor of 2; each step is a cell. Arguments as in `compare_laws`.
     """
     first, second = _windows(before, after, hidden)
     lowest, highest = _steps(first.least + second.least), _steps(first.most + second.most)

@@ -258,6 +258,7 @@ def of_tolerance(decision: Decision) -> Figure | None:
         return None
     x, y = [assumed], [1.0]
     for factor in sorted(set(factors)):
+        # Two points at each factor: a set holds up to its own, so the line falls in steps.
         x += [factor, factor]
         y += [y[-1], sum(bias > factor for bias in factors) / len(factors)]
     marks = [
@@ -356,6 +357,7 @@ def of_followed(report: ExposureReport) -> Figure:
     """
     lines = [line for line in report.followed if line.returned > 1]
     now = report.linked.lower, report.linked.upper
+    # At once, a site links what is linkable at all: the same limits as without days.
     days = [0.0, *(line.days for line in lines)]
     table = followed_table(report)
     bands = (

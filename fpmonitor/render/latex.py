@@ -29,6 +29,7 @@ _SIGNS = {
     "|": r"\textbar{}",
     '"': "''",
 }
+# Beyond Latin letters (up to U+017F) LaTeX ends in an error: question marks stand for these.
 _OTHERS = re.compile(r"[^ -~\u00a0-\u017f]")
 _BREAKS = re.compile(r"(?<=[A-Za-z])([.#])(?=[A-Za-z])")
 
@@ -78,4 +79,5 @@ def _escaped(text: str) -> str:
     marked = _BREAKS.sub("\\1\0", text)  # a long name may be broken here
     written = "".join(_SIGNS.get(sign, sign) for sign in marked)
     plain = _OTHERS.sub(lambda found: r"\allowbreak{}" if found[0] == "\0" else "?", written)
+    # An empty line in a caption would end the paragraph, and TeX the run.
     return " ".join(plain.split())

@@ -26,6 +26,7 @@ def one_screen(
     whole = answer.text("table", to_file=to_file)
     if _height(whole) <= lines:
         return whole
+    # The last line says what is left out.
     room, shown, gone = lines - 1, "", []
     most = room // 2 if answer.tables else room
     left = 0

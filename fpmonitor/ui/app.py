@@ -139,6 +139,7 @@ class _Owner:
             return self._opened(scope, fields)
         cookies = headers.get("cookie", "").split("; ")
         wanted = f"{self._cookie(host)}={self._token}"
+        # In the same time whatever is sent: else the token could be found letter by letter.
         if any(secrets.compare_digest(one.encode(), wanted.encode()) for one in cookies):
             return None
         return text_refusal(403, "open the address that fpmonitor printed: it has the token")
@@ -147,6 +148,7 @@ class _Owner:
         if not secrets.compare_digest(fields["token"][0].encode(), self._token.encode()):
             return text_refusal(403, "this token is not the one that fpmonitor printed")
         rest = QueryParams(scope["query_string"]).multi_items()
+        # Out of the address, as that is in histories, and in what people paste.
         parameters = QueryParams([(name, text) for name, text in rest if name != "token"])
         address = scope["path"] + (f"?{parameters}" if parameters else "")
         # Two slashes would be another host.

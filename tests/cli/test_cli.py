@@ -443,6 +443,37 @@ def test_an_unknown_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) 
     assert "--colour" in error_of(capsys, "db", "apis", "--colour")
 
 
+@pytest.mark.each
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["exposure", "--delta", "snan%"], "not a share"),
+        (["exposure", "--delta", "1e9999999%"], "not a share"),
+        (["x" * 300], "No such command"),
+        (["ui", "--no-browser", "--port", "99999"], "cannot listen"),
+        (["quickstart", "file"], "file: "),
+        (["quickstart", "file/in"], "file/in: "),
+        (["lists", "import", "file", "--from", "ublock", "--site", "Example.com"], "domain name"),
+    ],
+)
+def test_what_no_command_can_take_is_no_bug(
+    arguments: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    assert says in error_of(capsys, *arguments)
+
+
+def test_help_needs_no_wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns in ("1", "20"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert run(["--help"]) == run(["exposure", "--help"]) == 0
+
+
 def test_output_to_a_pipe_or_device_leaves_it_in_place(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
