@@ -123,6 +123,7 @@ def line_chart(
         *_marks(marks, across, down),
     ]
     for number, one in enumerate(series):
+        # Colours come from the class, so that a page may be dark or printed.
         parts.append(tag("g", *_series(one, across, down), class_=f"s{number % MOST_SERIES}"))
     if budget is not None:
         parts.append(line(_LEFT, down(budget), WIDTH - _RIGHT, down(budget), class_="budget"))
