@@ -219,6 +219,7 @@ def find_renewal(
 
 def share_of_false_moves(place: int) -> float:
     """Return what a window may be wrong by; the shares of all windows add up to all."""
+    # Its share by the calendar, as windows have of delta (certificate/windows.md, 13).
     return math.exp(-needed_evidence(FALSE_MOVES, place=place, successes=0))
 
 

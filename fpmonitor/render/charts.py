@@ -112,6 +112,7 @@ def line_chart(
     base = top + (_LOW_PLOT if low else _PLOT)
     foot = base + (_BARS_GAP + _BARS if bars else 0)
     at = [x for x, _ in drawn]
+    # Bars of the first and the last window reach half their width beyond their places.
     edge = _NAMED_EDGE if axes.names else 0
     across = Scale(min(at), max(at), _LEFT + edge, WIDTH - _RIGHT - edge, axes.logarithmic)
     down = _heights(series, budget, base, top, shares=axes.shares)
