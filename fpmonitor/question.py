@@ -65,6 +65,7 @@ class Question:
             )
         for name in ("k", "population", "delta"):
             object.__setattr__(self, name, own_number(getattr(self, name)))
+        # A population that nobody named is as large as the users, who are not counted yet.
         check_threshold(self.k, max(self.k, 2) if self.population is None else self.population)
 
     def among(self, users: int) -> Self:

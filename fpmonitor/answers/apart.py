@@ -136,7 +136,7 @@ def _check(decision: Decision, first: Decision) -> None:
         f"is of {decision.missing} where values are missing": decision.missing != "value",
         "changes values": bool(view.transforms),
         "takes values that browsers randomise in another way": view.volatile != first.view.volatile,
-        "goes by another unit": policy.visits != first.policy.visits,
+        "goes by another unit": policy.draws != first.policy.draws,
     }
     for why, holds in whys.items():
         if holds:
@@ -146,7 +146,10 @@ def _check(decision: Decision, first: Decision) -> None:
 
 
 def _spectrum(users: Population, decision: Decision, apis: ApiSet) -> CountSpectrum:
-    """Count the groups of one value of each user, as it is told; of a visit by one draw."""
+    """Count the groups of one value of each user, as it is told; of a visit by one draw.
+
+    Where last values must keep the budget, and a visit does, too, these are counted.
+    """
     called = called_as(decision, users)
     named = users.named([api if api in users.apis else decision.means(api) for api in apis])
     asked = users.for_question(question_of(called), called.policy.candidates)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fpmonitor.answers.unions import unions_asked
-from fpmonitor.answers.visits import beyond_last
+from fpmonitor.answers.visits import beyond_last, unit_of
 from fpmonitor.decide.confirming import borders_with_others, confirm, on_others
 from fpmonitor.decide.credible import not_credible
 from fpmonitor.decide.deciding import (
@@ -31,7 +31,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.policy import Policy, check_share, disclosed_from, universe_of
-from fpmonitor.population.beside import USERS, unit_source, units_beside
+from fpmonitor.population.beside import USERS, SourceBeside, unit_source, units_beside
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.level_source import level_source
 from fpmonitor.population.levels import check_components, finest
@@ -92,7 +92,7 @@ def _asked_of(
     registered: Collection[AskedQuestion],
 ) -> tuple[Population, Decision]:
     """Return the users who are decided on, and a decision about them that has no answer yet."""
-    if decide_question.visits != "last":
+    if decide_question.visits in {"visit", "path", "both"}:
         _check_over(population.window.until)
     components = _components_of(population, decide_question)
     chosen = _candidates(population, decide_question, components)
@@ -103,6 +103,8 @@ def _asked_of(
         raise InputError(f"search-users: is for up to {MANY} candidates, not {len(chosen)}")
     menu = population.with_kinds(decide_question.given_menu)[1]
     cohorts = decide_question.cohorts(given, menu)
+    unit = unit_of(population, decide_question, len(chosen))
+    decide_question = replace(decide_question, visits=unit)
     users = population.for_question(decide_question.question, chosen)
     begun = _begun(population, users, decide_question, chosen, cohorts=cohorts)
     if components:
@@ -156,7 +158,12 @@ def _decide_counted(
     users: Population, begun: Decision, decide_question: DecideQuestion, counter: str
 ) -> Decision:
     """Decide on sets of all users, and look at what visits show of the recommended one."""
-    counted = users.source(begun.policy.candidates, decide_question.engine)
+    candidates = begun.policy.candidates
+    counted = users.source(candidates, decide_question.engine)
+    if isinstance(counted, SourceBeside) and {*begun.asked} - {*candidates}:
+        # Visits are drawn of those that brought anything that is asked of, also by other decisions.
+        counted = users.source(begun.asked, decide_question.engine)
+        counted = cast("SourceBeside", counted).selected(candidates)
     in_memory = isinstance(unit_source(counted, USERS), MemorySource | PathSource)
     begun = replace(begun, engine="memory" if in_memory else counter)
     with INTERRUPTS.held():
@@ -195,7 +202,7 @@ def _candidates(
 def by_visits_of(users: Population, decided: Decision, counted: SpectrumSource) -> ByVisits | None:
     """Return what visits show of a recommended set where last values hide it: see `beyond_last`."""
     apis, k = decided.recommended, decided.policy.k
-    if not apis or decided.policy.visits != "last":
+    if not apis or decided.policy.visits not in {"last", "last+visit"}:
         return None
     seen = unit_source(counted, USERS).spectrum(apis)
     return beyond_last(users, question_of(decided), apis, empirical_exposure(seen, k))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -38,9 +39,10 @@ from fpmonitor.disclosure import (
 )
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.policy import Drawn, Look, disclosed_from
-from fpmonitor.population.beside import USERS, SpectrumBeside, days_in_words, unit_spectrum
+from fpmonitor.population.beside import USERS, SourceBeside, days_in_words, unit_spectrum
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.population.level_source import LevelSource
+from fpmonitor.population.visits import VisitSource
 from fpmonitor.results import Members
 from fpmonitor.safe_files import read_json, typed
 from fpmonitor.spectrum import CohortSpectrum
@@ -484,9 +486,9 @@ def count_spectra(
     # Null: groups as they are, for the owner.
     k = None if exact else decision.policy.k
     eligible_users = users_decided_on(population, decision)
-    if (decision.policy.by_visits or decision.policy.has_conditions) and not exact:
+    if decision.policy.cohorts is not None and not exact:
         raise InputError(
-            "spectra: tests of cohorts, links or visits do not read pooled groups of fewer than k",
+            "spectra: tests of cohorts do not read pooled groups of fewer than k",
             hint="--unsafe-counts, if they stay with you",
         )
     facts = replace(facts_of(population, decision, listed), counters=counters)
@@ -538,12 +540,30 @@ def _groups(
         return SetGroups(apis=tuple(words), groups=())
     if source.least is not None:
         return SetGroups(apis=tuple(words), groups=tuple(source.ranges(words)))
-    found = spectrum.groups() if k is None else publishable_groups(spectrum, k)
+    units = source.parts if isinstance(source, SourceBeside) else {USERS: source}
+    told = {}
+    for name, each in units.items():
+        one = unit_spectrum(spectrum, name)
+        told[name] = tuple(one.groups() if k is None else _pools(each, k, words, one))
     of_users = unit_spectrum(spectrum, USERS)
     within = of_users.groups_by_cohort() if isinstance(of_users, CohortSpectrum) else ()
-    parts = spectrum.parts if isinstance(spectrum, SpectrumBeside) else {}
-    beside = {name: tuple(one.groups()) for name, one in parts.items() if name != USERS}
-    return SetGroups(apis=tuple(words), groups=tuple(found), cohorts=within, beside=beside)
+    return SetGroups(apis=tuple(words), groups=told.pop(USERS), cohorts=within, beside=told)
+
+
+def _pools(
+    source: SpectrumSource, k: int, words: Sequence[str], spectrum: CountSpectrum
+) -> list[tuple[int, int, int]]:
+    """Pool the groups of fewer than k users of one unit; of visits those of each draw.
+
+    All draws hold the same users: k members of groups of several may be one user.
+    """
+    if not isinstance(source, VisitSource):
+        return publishable_groups(spectrum, k)
+    pools = Counter[tuple[int, int]]()
+    for draw in source.draws:
+        for least, most, users in publishable_groups(draw.spectrum(words), k):
+            pools[least, most] += users
+    return [(least, most, users) for (least, most), users in sorted(pools.items())]
 
 
 def read_spectra(path: Path, decision: Decision) -> DecisionSpectra:

@@ -42,6 +42,7 @@ _UNIT_NATS = 0.02  # that weights in larger units cost all users together, so th
 _DIGITS = 8  # of the weights of a design, whatever they are: the bound is proved for them
 _BLOCK = 16  # users kept, at least, of those whose fate is decided together
 _LEFT_OUT = 40.0  # nats
+_SMALL_TABLE = 1 << 16  # numbers of a table that is kept; larger ones take little of their time
 LIMIT_ROUNDING = 1e-9
 # `exp` overflows above 709.
 _LARGEST_EXPONENT = 600.0
@@ -459,22 +460,31 @@ def _mean_over_thinnings(
     for share, weight in zip(thinnings.shares.tolist(), thinnings.weights.tolist(), strict=True):
         block = min(max(math.ceil(_BLOCK / share), math.isqrt(16 * counts)), counts)
         most = _most_kept(block, share, need)
-        chances = np.zeros((block + 1, most + 1))  # chances to keep so many of so many
-        chances[0, 0] = 1.0
-        for users in range(block):
-            chances[users + 1] = (1 - share) * chances[users]
-            chances[users + 1, 1:] += share * chances[users, :-1]
+        is_small = (block + 1) * (most + 1) <= _SMALL_TABLE
+        chances = (_chances if is_small else _chances.__wrapped__)(block, share, most)
         table = []
-        after = np.append(moments, np.ones(most))
+        ones = np.ones(most)
+        after = np.concatenate((moments, ones))
         for done in range(0, counts, block):
             table.append(chances[:-1] @ after[: most + 1])
             mean = (done + block) * share
             passed = max(int(mean - math.sqrt(2 * mean * need)), 0)  # Chernoff
             left = max(moments.size - passed, 1)
             after = np.convolve(after[: left + most], chances[-1, ::-1], "valid")
-            after = np.append(after, np.ones(most))
+            after = np.concatenate((after, ones))
         means += weight * np.log(np.concatenate(table)[:counts])
     return means
+
+
+@lru_cache(maxsize=32)  # the designs of a menu have the same thinnings, 22 as a rule
+def _chances(users: int, share: float, most: int) -> NDArray[np.float64]:
+    """Return the chances to keep up to `most` of 0 to `users`, each with the chance `share`."""
+    chances = np.zeros((users + 1, most + 1))
+    chances[0, 0] = 1.0
+    for done in range(users):
+        chances[done + 1] = (1 - share) * chances[done]
+        chances[done + 1, 1:] += share * chances[done, :-1]
+    return chances
 
 
 def _most_kept(users: int, share: float, nats: float) -> int:

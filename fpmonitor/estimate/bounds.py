@@ -104,7 +104,6 @@ def users_for_gamma(gamma: float, *, delta: float, support: int | None = None) -
 
     Raises:
         InputError: `support` below 1.
-        PolicyError: `gamma` or `delta` outside (0, 1).
 
     Notes:
         "Statistical anonymity", Theorem 5, solved for the sample: `ln(2 |V| / delta) / (2

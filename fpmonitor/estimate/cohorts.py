@@ -85,7 +85,6 @@ def cohort_exposure(
 
     Raises:
         InputError: The cohort has more users than there are.
-        PolicyError: `k` or `population` is out of its range.
     """
     check_threshold(k, population)
     if spectrum.users > users:
@@ -110,7 +109,6 @@ def share_limits(seen: int, users: int, delta: float) -> tuple[float, float]:
 
     Raises:
         InputError: More users seen than there are.
-        PolicyError: `delta` outside (0, 1).
 
     Notes:
         The likelihood of a beta mixture of shares, divided by that of the true share `p`, is a

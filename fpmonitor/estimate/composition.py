@@ -119,7 +119,7 @@ def best_composition(
     threshold: float,
     pairs: Mapping[tuple[int, int], MarginalDistribution] | None = None,
 ) -> CompositionBound:
-    """Smallest of the bounds of `composition_bounds`; same arguments and errors."""
+    """Smallest of the bounds of `composition_bounds`; same arguments."""
     bounds = composition_bounds(marginals, threshold=threshold, pairs=pairs)
     return min(bounds, key=lambda bound: bound.upper)
 
@@ -170,7 +170,7 @@ def theorem2_composition(
 ) -> CompositionBound:
     """Bound the joint exposure by thresholds whose product is `threshold`.
 
-    Arguments and errors as in `composition_bounds`.
+    Arguments as in `composition_bounds`.
 
     Notes:
         "Statistical anonymity", Theorem 2: `Q_J(prod t_j) <= sum_j Q_j(t_j) + sum t_j |V_j|`, the
@@ -185,7 +185,7 @@ def sharpened_composition(
 ) -> CompositionBound:
     """Bound the joint exposure as Theorem 2 does, before its proof rounds up.
 
-    Arguments and errors as in `composition_bounds`.
+    Arguments as in `composition_bounds`.
 
     Notes:
         "Statistical anonymity", the middle step of the proof of Theorem 2 (Lemma 11, where `< q` in
@@ -201,7 +201,7 @@ def theorem3_composition(
 ) -> CompositionBound:
     """Bound the joint exposure by thresholds and a factor `c` whose product is `threshold`.
 
-    Arguments and errors as in `composition_bounds`.
+    Arguments as in `composition_bounds`.
 
     Notes:
         "Statistical anonymity", Theorem 3: `Q_J(c prod t_j) <= sum_j Q_j(t_j) + c`. Theorem 4 shows
@@ -221,7 +221,7 @@ def top_r_composition(
 ) -> CompositionBound:
     """Bound the joint exposure by keeping the most frequent values of each API.
 
-    Arguments and errors as in `composition_bounds`.
+    Arguments as in `composition_bounds`.
 
     Notes:
         Sharpens Theorem 3 of "Statistical anonymity" and is never above it or Theorem 2 at their
@@ -309,7 +309,6 @@ def sampled_tails(
 
     Raises:
         InputError: The spectrum is of a single user.
-        PolicyError: `delta` outside (0, 1).
 
     Notes:
         Clopper and Pearson (1934), "The use of confidence or fiducial limits illustrated in the

@@ -300,7 +300,6 @@ def exposure_bound_from_entropy(entropy_bits: float, t: float) -> float:
 
     Raises:
         InputError: The entropy is negative or not a number.
-        PolicyError: `t` outside (0, 1).
 
     Notes:
         "Statistical anonymity", Proposition 9 (Markov's inequality for `-log p`): `Q(t) <= H / -log
@@ -348,7 +347,6 @@ def extremal_law(rare_entropy_bits: float, t: float) -> ExtremalDistribution:
 
     Raises:
         InputError: The entropy is not positive or more than values of probability `t` can carry.
-        PolicyError: `t` outside (0, 1).
 
     Notes:
         "Statistical anonymity", Proposition 13, corrected: exposure is strict, so `Q(t) = 0` and

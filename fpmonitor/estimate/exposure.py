@@ -53,8 +53,6 @@ def exposure_probability(p: ArrayLike, *, k: int, population: int) -> NDArray[np
 
     Raises:
         InputError: A `p` outside [0, 1], or NaN.
-        PolicyError: `k` or `population` is not a whole number or above what the numerics are tested
-            for.
 
     Notes:
         "Statistical anonymity", Definition 7. The printed beta function is undefined at `k = 1` and
@@ -166,9 +164,7 @@ def statistical_exposure(
         A share of the users.
 
     Raises:
-        InputError: The probabilities are not between 0 and 1, or do not sum to 1.
-        PolicyError: `k` or `population` is not a whole number or above what the numerics are tested
-            for.
+        InputError: The probabilities do not sum to 1.
 
     Notes:
         "Statistical anonymity", Definition 7: the sum of `p F(p)` over the values.

@@ -16,7 +16,7 @@ from typing import Any
 
 from fpmonitor.export.controls import Control, controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec, changed_by, fits_site
-from fpmonitor.export.exporter import ExportOptions, ParsedList, site_matches
+from fpmonitor.export.exporter import ExportOptions, ParsedList, lines_of, site_matches
 from fpmonitor.export.firefox_targets import shipped_tables, target_table
 
 TARGETS = "firefox"
@@ -35,7 +35,12 @@ _IN_POLICIES = (
     "webgl.force-enabled", "widget.",
 )  # fmt: skip
 _USER_PREF = re.compile(r'\s*user_pref\(\s*("(?:[^"\\]|\\.)*")\s*,\s*')
-_END_OF_PREF = re.compile(r"\s*\)\s*;\s*(?://.*)?$")
+_END_OF_PREF = re.compile(r"\s*\)\s*;\s*$")
+# In one pass with texts: `/*` in a text, or behind `//`, begins no comment.
+_COMMENT = re.compile(
+    r"""("(?:[^"\\\r\n]|\\.)*"|'(?:[^'\\\r\n]|\\.)*')|(?://|\#)[^\r\n]*|/\*(?:.*?\*/|.*)""",
+    re.DOTALL,
+)
 
 
 def supports(control: Control, options: ExportOptions) -> bool:
@@ -119,9 +124,8 @@ def read_userjs(text: str, site: str | None) -> ParsedList:
     """Read `user.js`."""
     found: dict[str, Any] = {}
     problems: list[str] = []
-    without_comments = re.sub(r"/\*(?:.*?\*/|.*)", "", text, flags=re.DOTALL)
-    for number, line in enumerate(without_comments.splitlines(), start=1):
-        if not line.strip() or line.lstrip().startswith(("//", "#")):
+    for number, line in enumerate(lines_of(_COMMENT.sub(r"\1", text)), start=1):
+        if not line.strip():
             continue
         try:
             name, value = _user_pref(line)

@@ -55,10 +55,12 @@ class Draws(People):
             UnknownNameError: What tells clusters was never observed.
         """
         position, called = self.kinds(cluster, "cluster")
+        # The draw is one of places in this order, so the same users in other rows are drawn alike.
         order = self.by_values[self._generator("cluster").permutation(self.users)]
         _, first = np.unique(position[order], return_index=True)
         alone = np.array([name is None for name in called])[position]
         chosen_users = np.union1d(order[first], np.flatnonzero(alone))
+        # The number of those left out is the difference of two numbers that are told.
         if self.audience is not Audience.OWNER and self.users - chosen_users.size < k:
             raise UndecidableError(
                 f"cluster: all but fewer than {k} users are the only one of their {cluster}",
@@ -90,6 +92,7 @@ class Draws(People):
                 hint="compare the names of the shares with the values of the log",
             )
         strata = strata.without(few)
+        # After the few were left out: theirs are 0, and nobody draws them.
         shares = np.array(list(strata.drawn().values()))
         strata = replace(strata, expected=expected_users(sizes, shares))
         order = self.by_values
@@ -141,6 +144,7 @@ class Draws(People):
                 hint="all others are tested on",
             )
         self.check_names(apis)
+        # Keyed: whoever made up the values could else know which of them are kept.
         secret = keyed_digest(self._stored, self.snapshot.key)
         if not self.snapshot.in_memory(len(apis)):
             seed = seed_of("searched", secret)
@@ -248,6 +252,7 @@ class Draws(People):
             return self, self.named(given)
         other = self._copied()
         other._told = {**self._told} | {  # noqa: SLF001 -- its own class
+            # From 0 on, as codes are: 0 is absent, and unknown is that.
             name: (codes - UNKNOWN, {code - UNKNOWN: text for code, text in texts.items()})
             for name, (codes, texts) in added.items()
         }

@@ -59,6 +59,7 @@ class DuckDBSource(SpectrumQueries):
         columns = [self._snapshot.column(api) for api in sorted(set(apis))]
         if self._absent_alone and columns:
             lacking = " OR ".join(f"{column} = {ABSENT}" for column in columns)
+            # Who lacks a value of the set is alone, by its row; for all others this is null.
             columns.append(f"CASE WHEN {lacking} THEN {self._snapshot.table}.rowid END")
         return columns
 
@@ -140,6 +141,7 @@ class DuckDBSource(SpectrumQueries):
         )
         codes = np.stack(list(arrays.values())[: len(given)], axis=1).astype(np.int64)
         users, tuples = (np.asarray(arrays[name], dtype=np.int64) for name in ("users", "tuples"))
+        # The statement orders by cohort, so each is one run.
         starts = np.flatnonzero(np.any(np.diff(codes, axis=0, prepend=-1) != 0, axis=1))
         parts = [slice(a, b) for a, b in zip(starts, [*starts[1:], len(codes)], strict=True)]
         return [
