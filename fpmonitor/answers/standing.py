@@ -240,6 +240,7 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
         sets.append(replace(found, limits=report.limits[apis]))
     users = () if before is None else before.users
     if report.users is not None and until != (None if before is None else before.until):
+        # Each window once: a second look at one must not weigh twice in the median.
         users = (*users, report.users)[-_USUAL_WINDOWS:]
     renewal = report.renewal
     moved = () if renewal is None else renewal.moved or ()
@@ -277,6 +278,8 @@ def taken_back(
     """
     sets = []
     for found in before.sets:
+        # A day within a longer window has no verdicts of its own: then nothing is taken back of
+        # sets.
         now = {} if report is None else report.verdicts
         is_shown = now.get(found.apis, found.verdict) == "block"
         was_here = found.verdict == "block" and found.since == since
@@ -528,6 +531,7 @@ def decide_again(
         ("bias", f"{sample.bias:.10g}", "1"),
         ("fake-share", f"{sample.fake_share:.10g}", "0"),
         ("cluster", sample.cluster, None),
+        # What stands in a file is named as one: the decision does not know where it was.
         ("strata", "SHARES.toml" if sample.strata else None, None),
         ("what-if", "TRANSFORMS.toml" if view.transforms else None, None),
     ):

@@ -982,9 +982,19 @@ class ProofSide(msgspec.Struct):
             raise ValueError("Object missing `designs` or `nats`")
 
 
+class _LinkSide(ProofSide, kw_only=True):
+    sign: int
+    users: _Count
+    after: float | None = None
+
+
+class _AllSides(ProofSide):
+    links: list[_LinkSide] = []
+
+
 class _Parts(msgspec.Struct):
     """What stands a floor deeper in a file."""
 
     data: _Data
-    proof: dict[Literal["allow", "block"], ProofSide] | None = None
+    proof: dict[Literal["allow", "block"], _AllSides] | None = None
     view: dict[str, Any] | None = None

@@ -154,6 +154,7 @@ class _Owner:
         # Two slashes would be another host.
         answer = RedirectResponse("/" + address.lstrip("/"), 303, headers=PAGE_HEADERS)
         host = Headers(scope=scope)["host"]
+        # Strict: a link on a page of others opens nothing with it.
         answer.set_cookie(self._cookie(host), self._token, httponly=True, samesite="strict")
         return answer
 
@@ -196,6 +197,8 @@ class _Addresses:
             problem=problem,
             chosen={},
             summary=summary,
+            # After the page was sent, so that the first tick does not wait for the users to be
+            # read.
             background=BackgroundTask(self._desk.warm),
         )
 

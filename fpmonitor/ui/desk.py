@@ -136,6 +136,7 @@ class Desk:
 
     def _state(self) -> tuple[int, int]:
         """Return what changes when anybody writes to the file."""
+        # Both: a file may be written to twice within the resolution of its time.
         status = self.db.stat()
         return status.st_mtime_ns, status.st_size
 
