@@ -81,11 +81,7 @@ class _Members(msgspec.Struct):
 
 
 def _read(text: str) -> PlainList:
-    """Read a list, also one of before: programs may carry out what is exposed, or an allowed set.
-
-    Raises:
-        InputError: It is not such a list.
-    """
+    """Read a list, also one of before: programs may carry out `exposed`, or an allowed set."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:

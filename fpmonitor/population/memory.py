@@ -205,6 +205,7 @@ class CodeTable:
         size = self.cardinalities[columns[0]]
         for column in columns[1:]:
             cardinality = self.cardinalities[column]
+            # Ranks keep the order of tuples, and are at most as many as rows.
             if size * cardinality >= 1 << KEY_BITS:
                 keys, size = rank_keys(keys, size)
             keys *= cardinality
@@ -343,6 +344,7 @@ class MemorySource(SpectrumSource):
             users = _whole_numbers("weights", weights, least=1).astype(np.int64)
         if rows - {len(users)} or not len(users):
             raise InputError("memory source: codes and weights must have one length, above 0")
+        # As a float: the sum of hostile weights may pass 63 bits and be small again.
         if users.sum(dtype=np.float64) >= MAX_USERS:
             raise InputError(f"memory source: weights must add up to less than {MAX_USERS} users")
         self._apis = tuple(sorted(apis))
@@ -455,6 +457,7 @@ class CohortSource(GroupedSource):
         table = self.table
         keys, totals = count_keys(*table.keys(self._positions(apis)), table.weights)
         number = table.cardinalities[-1]
+        # The cohort is the last column, so the lowest digit of the mixed-radix number.
         return CohortSpectrum.of_groups(totals.astype(np.int64), keys % number, number)
 
     def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
@@ -479,6 +482,7 @@ def _dense(api: str, codes: ArrayLike) -> tuple[Codes, int]:
     if size > 1 << KEY_BITS:
         raise InputError(f"memory source: codes of {api} must be below 2^{KEY_BITS}")
     array = array.astype(np.int64)
+    # Codes that leave no gap stay as they are, which spares a pass over all rows.
     if size <= len(array) and np.bincount(array, minlength=size).all():
         return array.astype(smallest), size
     ranks, size = rank_keys(array, size)

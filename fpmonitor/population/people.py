@@ -169,6 +169,7 @@ class People:
     @cached_property
     def digest(self) -> str:
         """Digest of the users' values; the same users seen otherwise are other data."""
+        # Whatever changes who or what is counted is a part.
         parts = [self.snapshot.digest]
         if self._recoding.description:
             parts.append(self._recoding.description)
@@ -180,6 +181,8 @@ class People:
             parts.append(f"given:{','.join(sorted(self._given))}")
         if self._visits != "last":
             parts.append(f"visits:{self._visits}")
+        if self._visits == "last+visit":  # more of them leave last values as they were
+            parts.append(f"{self.snapshot.visits}")
         if self._after:
             parts.append(f"after:{','.join(map(days_in_words, self._after))}")
         if self.selected is not None:
@@ -293,6 +296,7 @@ class People:
     def _copied(self) -> Self:
         """Copy without what was found out about these users."""
         other = copy.copy(self)
+        # Words of rows, groups and what is volatile are of the snapshot, and stay known.
         for name in ("users", "digest", "by_values", "_counted", "_rows", "_queries"):
             other.__dict__.pop(name, None)
         return other

@@ -178,6 +178,7 @@ class CodedUsers:
         content = np.zeros(len(users), dtype=np.uint64)
         seen = np.zeros(len(users), dtype=np.bool_)
         for column, latest, words in values:
+            # A byte a user where an API has fewer than 256 values.
             codes[column] = latest.astype(np.min_scalar_type(int(latest.max(initial=0))))
             content += words[latest]
             seen |= latest != ABSENT
@@ -271,6 +272,7 @@ def latest_of(
         inside = rows >= 0
         places, values, rows = places[inside], values[inside], rows[inside]
     if visits.order_of is not None:
+        # Stable: of the values of one visit the last that was stored stays the last.
         order = np.argsort(visits.order_of[places], kind="stable")
         values, rows = values[order], rows[order]
     latest = np.zeros(visits.users, dtype=np.int64)
@@ -293,6 +295,7 @@ def visits_of_users(
     row_of[ids - first] = rows
     if len(user_ids) == len(ids):
         return Visits(ids, len(user_ids), first, row_of, None), user_ids
+    # Without a time a visit is before all others, and among its like in the order of storing.
     time = np.ma.filled(np.ma.asarray(arrays["time"]).astype(np.int64), np.iinfo(np.int64).min)
     order_of = order_in_time(ids, time, first=first, size=size)
     return Visits(ids, len(user_ids), first, row_of, order_of), user_ids
@@ -303,6 +306,7 @@ def distinct(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
     if not len(numbers):
         return numbers, numbers
     first, last = int(numbers.min()), int(numbers.max())
+    # Marks are a byte for each number in between: at most 64 for each of these.
     if last - first > 64 * len(numbers):
         return np.unique(numbers, return_inverse=True)
     marks = np.zeros(last - first + 1, dtype=np.bool_)  # many times cheaper than to sort
