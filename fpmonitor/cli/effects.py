@@ -175,6 +175,7 @@ def _exposures(
             "empirical": of_set[tuple(most)].empirical,
             "plug_in": of_set[tuple(most)].plug_in,
             "unbiased": of_set[tuple(most)].unbiased,
+            # What stays readable is between the two sets, and exposure grows with the set.
             "lower": of_set[tuple(least)].lower,
             "upper": of_set[tuple(most)].upper,
             "masked": list(of_set[tuple(most)].masked),

@@ -121,6 +121,7 @@ def number_of_users(text: str | int) -> int:
     written = str(text).strip()
     if _BY_THOUSANDS.fullmatch(written):
         written = written.replace(",", "")
+    # Decimal: 1e7 and 10.5M are whole numbers, and no digit of a large one is lost.
     factor = _FACTORS.get(written[-1:].upper(), 1)
     try:
         number = Decimal(written[:-1] if factor > 1 else written) * factor

@@ -120,6 +120,7 @@ class Settings:
             self._check_sample(known, " ".join(path))
         alike = _ALIKE.get(path, "")
         return (
+            # The later ones win: what is set for a command beats what is set for all.
             _defaults(known, self.shared)
             | _defaults(known, _by_option(self.tables.get(alike, {})), f"[{alike}] ")
             | _defaults(known, own, f"{title} ")

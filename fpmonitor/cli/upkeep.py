@@ -110,6 +110,7 @@ def forget(
             let_in(database, name)
             return 0
         deletion = would_forget(database, before=before, user=name or None, key=key, batch=batch)
+    # The database is closed while somebody is asked: others may go on with it.
     asks = not (yes or dry_run) and sys.stdin.isatty() and sys.stderr.isatty()
     if dry_run or asks:
         note(_what(deletion))

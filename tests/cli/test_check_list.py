@@ -333,6 +333,13 @@ VOID: list[tuple[str, Callable[[str], str]]] = [
         "firefox-userjs",
         lambda text: text + '// /*\nuser_pref("privacy.fingerprintingProtection", false);\n',
     ),
+    (
+        "firefox-userjs",
+        lambda text: (
+            text
+            + """user_pref("a", 'b'); user_pref('privacy.fingerprintingProtection', false);\n"""
+        ),
+    ),
     ("firefox-policies", lambda text: text.replace("locked", "clear")),
     ("webextension", lambda text: text.replace('all_frames\\": true', 'all_frames\\": false')),
     ("webextension", lambda text: text.replace("MAIN", "ISOLATED")),

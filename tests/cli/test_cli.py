@@ -474,6 +474,24 @@ def test_help_needs_no_wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         assert run(["--help"]) == run(["exposure", "--help"]) == 0
 
 
+def test_visits_without_a_time_are_counted_for_the_owner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of them may be of one user."""
+    monkeypatch.chdir(tmp_path)
+    users = [{"user": f"u{i}", "time": "2026-06-01T00:00:00Z"} for i in range(40)]
+    rows = [*users, *({"user": "late", "visit_id": f"v{i}"} for i in range(30))]
+    lines = [
+        json.dumps(row | {"api": "Screen.width", "value": place}) for place, row in enumerate(rows)
+    ]
+    Path("log.jsonl").write_text("\n".join(lines))
+    assert run(["ingest", "log.jsonl", "--quiet"]) == 0
+    for words, said in (([], True), (["--for-others"], False)):
+        capsys.readouterr()
+        run([*words, "exposure", "--by", "month"])
+        assert ("have no time" in capsys.readouterr().err) == said
+
+
 def test_output_to_a_pipe_or_device_leaves_it_in_place(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
