@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from fpmonitor.decide.deciding import recommended_of, without_empty
+from fpmonitor.decide.decision import ApiSet
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.search import Borders, Sought, search
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fpmonitor.decide.deciding import Judge, Tests
-    from fpmonitor.decide.decision import ApiSet, Decision
+    from fpmonitor.decide.decision import Decision
     from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import SpectrumSource
 
@@ -79,6 +80,8 @@ def refreshed(
         # Without time nothing new is searched: lists that were cut stay what is proven.
         effort=effort if decision.complete else Effort.of(0.0),
     )
+    if decision.policy.visits == "last+visit":
+        borders = _within_listed(borders, decision)
     blocked, undecided = _divided(
         decision, borders.block, disclosed_source.least or disclosed_source, tests, effort
     )
@@ -102,6 +105,19 @@ def refreshed(
         proof=tests.proof,
     )
     return replace(made, guarantee=guarantee(made))
+
+
+def _within_listed(borders: Borders, decision: Decision) -> Borders:
+    """Return what is allowed now, and was by one visit of each user, which nobody reads here.
+
+    So the users of now take away from the list, and add nothing to it.
+    """
+    failing = list[ApiSet]()
+    for apis in sorted({*borders.block, *decision.undecided}, key=lambda one: (len(one), one)):
+        if not any({*one} <= {*apis} for one in failing):
+            failing.append(apis)
+    listed = borders.keeping(replace(borders, allow=list(decision.allow)))
+    return replace(listed, block=failing, undecided=[])
 
 
 def _without_findings(decision: Decision) -> Decision:
