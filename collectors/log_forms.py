@@ -27,7 +27,7 @@ REST = "fields behind those"  # a line may go on
 UNNAMED = "field"  # of a log that does not name it
 CAPTURED = "captured"  # by HAProxy, several in one field
 _QUOTED = r'(?:[^"\\]|\\.)*'
-_MOST_FIELDS = 200
+MOST_FIELDS = 200
 _BY_SEPARATOR = ("\t", "|", ";", ",")
 _SEEN, _NEARLY_ALL = 200, 0.8
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\[[^\]]*\]|[^\s"]\S*')
@@ -155,7 +155,7 @@ def form_of(text: str) -> LineForm:
         is_apache = directive["word"] == "LogFormat"
         text = strings[0].replace('\\"', '"') if is_apache and strings else "".join(strings)
     form = _form("^", text.strip())
-    if not 1 < len(form.names) <= _MOST_FIELDS:
+    if not 1 < len(form.names) <= MOST_FIELDS:
         raise InputError(
             f"log format: {len(form.names) - 1} fields",
             hint="give what stands behind log_format or LogFormat, such as "
@@ -213,7 +213,7 @@ def fields_form(names: Sequence[str], separator: str) -> LineForm:
     Raises:
         InputError: It names too many.
     """
-    if len(names) > _MOST_FIELDS:
+    if len(names) > MOST_FIELDS:
         raise InputError(f"log format: {len(names):,} fields", hint="look at its line `#Fields:`")
     unescaped = unescaped_plus if separator == " " else unescaped_percent
     return _separated(names, separator, unescaped, is_headed=True)
@@ -272,7 +272,7 @@ def _shape_of(token: str) -> str:
 
 def _named_by_values(form: LineForm, lines: Sequence[str]) -> LineForm | None:
     """Name fields by what they hold; null where it is no log of requests, or too few lines fit."""
-    if len(form.names) > _MOST_FIELDS:
+    if len(form.names) > MOST_FIELDS:
         return None
     import polars as pl  # noqa: PLC0415 -- slow to load
 

@@ -49,8 +49,10 @@ _ADDRESSES = (
     "xforwardedfor", "httpxforwardedfor", "downstreamremoteaddress", "srcip", "ipaddress",
     "clientipaddress", "remoteipaddress", "address", "cliip", "remote",
 )  # fmt: skip
+# With brackets and a port the longest has 53 characters. 8,000 colons took 4 s, 16,000 took 16 s.
 _ADDRESS = re.compile(
-    r"(?i)(::ffff:)?(\d{1,3}\.){3}\d{1,3}(:\d+)?|\[?[0-9a-f:]*:[0-9a-f:.]+\]?(:\d+)?"
+    r"(?is)(?=.{2,64}\Z)"
+    r"((::ffff:)?(\d{1,3}\.){3}\d{1,3}(:\d+)?|\[?[0-9a-f:]*:[0-9a-f:.]+\]?(:\d+)?)"
 )
 _TIMES = (
     "time", "timeiso8601", "timelocal", "timestamp", "ts", "msec", "starttime", "startutc",

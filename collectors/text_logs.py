@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.log_forms import (
     CAPTURED,
+    MOST_FIELDS,
     REST,
     USER_AGENT,
     fields_form,
@@ -81,7 +82,6 @@ def forms_of(log: LogFile, given: str = "") -> tuple[LineForm, ...]:
     """Forms of the first lines of a log, the most frequent first; none for other logs.
 
     Args:
-        log: A log that may be text.
         given: A `log_format` or `LogFormat`; empty to recognise the form.
     """
     head = log.head
@@ -166,7 +166,8 @@ def _with_captured(form: LineForm, lines: Sequence[str]) -> LineForm:
     import polars as pl  # noqa: PLC0415 -- slow to load
 
     cells = _cells(pl.Series(lines, dtype=pl.String), form)[CAPTURED].drop_nulls().str.split("|")
-    names = [f"{CAPTURED}.{place}" for place in range(max(cells.list.len().to_list(), default=0))]
+    captured = min(max(cells.list.len().to_list(), default=0), MOST_FIELDS)
+    names = [f"{CAPTURED}.{place}" for place in range(captured)]
     agents = [
         int(cells.list.get(place, null_on_oob=True).str.contains(_PRODUCT).sum())
         for place in range(len(names))

@@ -46,6 +46,7 @@ def logs_and_map(paths: Sequence[str]) -> tuple[list[str], Path]:
         )
     if maps:
         return logs, maps[0]
+    # A pattern or `-` names no one file: the map is then called by what it is of, a log.
     named = Path(logs[0]).name.split(".")[0]
     target = Path(f"{named if named and not has_magic(named) and named != '-' else 'log'}.toml")
     if target.exists():

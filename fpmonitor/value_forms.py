@@ -12,6 +12,7 @@ _MONTH = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DAY = "(Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _COMPACT_DAY = r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"
 _LIST = re.compile(r",\s*|\s+")
+# Logs shorten addresses, as 198.51.100.xxx, which are addresses still.
 _SHORTENED = re.compile(r"(\d{1,3}\.){2,3}(x+|X+|\*)(\.(x+|X+|\*))?")
 # The second place is the end of an acronym: `IPAddress` has the words `ip` and `address`.
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -174,6 +175,7 @@ FORMS = (
         "a time",
         "time",
         _matches(rf"{_COMPACT_DAY}(([T_ -]?\d{{6}}|[T_ -]\d{{4}})Z?)?"),
+        # `Navigator.productSub` is 20030107 or 20100101, which is no day of a visit.
         re.compile(r"Navigator\.(productSub|buildID)"),
     ),
     Form(

@@ -81,6 +81,7 @@ def list_apis(
         for api, users in population.users_of_apis().items()
         if may_name(users, k, population.audience)
     ]
+    # Null is of APIs of few users: last, and by name among equals.
     return sorted(lines, key=lambda line: (-(line.exposure or 0), line.api))
 
 

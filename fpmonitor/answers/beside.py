@@ -70,6 +70,7 @@ def decisions_beside(
     decision = called_as(decision, population)
     own = frozenset(decision.recommended)
     candidates = frozenset(decision.policy.candidates)
+    # A dict keeps the last of each key, and the list is in the order of asking.
     last = {
         frozenset(each.question.policy.candidates): each
         for each in listed

@@ -140,6 +140,7 @@ def _split(
     spectra: Iterable[CohortSpectra], k: int, audience: Audience
 ) -> tuple[list[CohortSpectra], list[CohortSpectra]]:
     """Cohorts that may be listed, and the others: none of either follows from the rest."""
+    # The smallest first: the next one is the smallest that can join them.
     ordered = sorted(spectra, key=lambda cohort: cohort.spectrum.users)
     small = sum(cohort.spectrum.users < k for cohort in ordered)
     # Else their number of users would follow from the total and from all that are listed.

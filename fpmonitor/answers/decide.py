@@ -164,6 +164,7 @@ def _decide_counted(
         # Visits are drawn of those that brought anything that is asked of, also by other decisions.
         counted = users.source(begun.asked, decide_question.engine)
         counted = cast("SourceBeside", counted).selected(candidates)
+    # Noted by the source that counted, whatever engine was asked for.
     in_memory = isinstance(unit_source(counted, USERS), MemorySource | PathSource)
     begun = replace(begun, engine="memory" if in_memory else counter)
     with INTERRUPTS.held():
@@ -393,6 +394,7 @@ def _decide_designed(
     share, components, policy = decide_question.design_share, begun.components, begun.policy
     if share is None:
         return decided(users, begun)
+    # Levels follow the values of the first, so only the rest can be tested as draws.
     first, rest = users.divided(share)
     if len(components) == len(components[0].levels) == 1:
         if (known := decide_question.known) is not None:
@@ -412,6 +414,7 @@ def _decide_designed(
 
     now = tried_as(1)
     for tried in range(2, len(designs) + 1):
+        # Each has the whole δ only as long as all before it passed: the first that fails ends it.
         if INTERRUPTS.noted or not now.recommended:
             break
         finer = tried_as(tried)
@@ -449,6 +452,7 @@ def _check_design(population: Population, decide_question: DecideQuestion) -> No
 def _called_in_log(component: Component, population: Population) -> Component:
     """Return a component with its APIs called as in the log."""
     named = tuple(name for api in component.apis for name in population.named([api]))
+    # Levels are of one value: which of two columns it is cannot be guessed.
     if len(named) > len(component.apis):
         raise InputError(
             f"levels: component {component.name}: several columns of the log are one of its APIs",
@@ -463,6 +467,7 @@ def _weights_of(population: Population, weights: Mapping[str, float]) -> dict[st
     for api, weight in weights.items():
         try:
             found |= dict.fromkeys(population.named([api]), weight)
+        # A known API that the log lacks is passed over; a name that nobody knows is a typo.
         except UnknownNameError:
             if not meanings(api):
                 raise

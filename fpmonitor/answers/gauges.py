@@ -88,6 +88,7 @@ def _known(standing: Standing) -> Iterator[tuple[str, dict[str, str], float]]:
         yield "window_users", {}, standing.users[-1]
     if standing.until is not None:
         yield "alarm", {}, standing.alarm
+        # Stored as UTC without a zone: read as local time it would be hours off.
         end = datetime.fromisoformat(standing.until).replace(tzinfo=UTC)
         yield "window_end_seconds", {}, end.timestamp()
     for source, users in standing.source_users.items():

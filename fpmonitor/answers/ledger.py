@@ -154,6 +154,7 @@ class Ledger:
             spans = list_spans(self.database, self.period, Window(since, source=self.limits.source))
         except UndecidableError:  # no visit since then
             return []
+        # A window that goes on may still change, and is judged once.
         return [span.window for span in spans if (span.window.until or self.now) <= self.now]
 
     def users_of(self, window: Window) -> Population | None:

@@ -27,6 +27,7 @@ _COMMONEST = 5000  # values of each window that are looked at, and characters of
 _LENGTH = 400
 _SURE = 5  # times k users of a source, of whom chance is no half
 _FEWER = 0.5  # of the users of a source, beside those of all
+# How a status is written in the place of a value, such as `(error)`.
 _ERRORS = re.compile(r"\((?!value)\w+\)")
 _RUNS = ((re.compile(r"[a-z]+"), "a"), (re.compile(r"[A-Z]+"), "A"), (re.compile(r"[0-9]+"), "0"))
 

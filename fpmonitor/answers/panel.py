@@ -152,6 +152,7 @@ def compare(
             if names in rarity_of:
                 yield PanelFinding(apis=names, compared="rarity")
         if len(names) == 1:
+            # Of single APIs alone: a set changes whenever one of its APIs does.
             yield _compare_both((before, after), both, names, k=k, audience=audience)
 
 
@@ -384,6 +385,7 @@ def _moved_values(
     """Codes and values with the smallest p-values; what fewer than k have now is not told."""
     p_values = test.cell_p_values
     shares = [window / window.sum() for window in counts]
+    # Stable, so that equal values come in the order of their codes at each look.
     order = np.argsort(p_values, kind="stable")
     grew = (shares[1] > shares[0])[order]
     # The n-th of its direction: a release with many texts must not push the values that shrank out.

@@ -66,6 +66,7 @@ def decide_and_list(
     if database is None or decide_question.components:
         return decide_sets(population, decide_question, counter=counter)
     listed = list_questions(database)
+    # Read before the decision: what is asked now is not among what was asked before.
     registered = [each.question for each in listed if each.answer is None]
     decision = decide_sets(population, decide_question, registered=registered, counter=counter)
     question = asked_question(

@@ -201,10 +201,12 @@ def find_renewal(
         decided_on=decision.users,
         days=decision.days,
         vanished=vanished,
+        # Coverage is null of fewer than k users: an API of a single client is not named.
         unknown=tuple(api for api in apis if api not in candidates and had[api] is not None),
         moved=None if compared is None else _moved(findings),
         moved_since=moved_since,
         would_allow=tuple(apis for apis, verdict in others.items() if verdict == "allow"),
+        # Blocked sets that these users block as well are no news.
         would_block=tuple(
             apis for apis, verdict in others.items() if verdict == "block" and apis in undecided
         ),
@@ -217,6 +219,7 @@ def find_renewal(
 
 def share_of_false_moves(place: int) -> float:
     """Return what a window may be wrong by; the shares of all windows add up to all."""
+    # Its share by the calendar, as windows have of delta (certificate/windows.md, 13).
     return math.exp(-needed_evidence(FALSE_MOVES, place=place, successes=0))
 
 

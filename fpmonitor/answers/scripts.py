@@ -12,6 +12,7 @@ from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.answers.demand import observed_apis, unobserved_apis
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import plug_in_exposure, unbiased_exposure
+from fpmonitor.policy import NO_DEPARTURE
 from fpmonitor.results import Result
 from fpmonitor.safe_files import typed
 
@@ -217,7 +218,7 @@ def report_scripts(
         budget=policy.budget,
         delta=sample.question.delta,
         users=sample.users,
-        basis="unbiased" if sample.question.users <= sample.users else "upper",
+        basis=_basis(sample),
         scripts=tuple(sorted(lines, key=lambda line: (line.place, -len(line.sites), line.script))),
         weights={api: _exposure(sample, apis) for api, apis in alone.items()},
         stability=_stability(now, then) if before else None,
@@ -287,9 +288,18 @@ class _Services(msgspec.Struct):
     categories: dict[str, list[dict[str, dict[str, Any]]]]
 
 
+def _basis(sample: CertifiedSample) -> Basis:
+    """Return what scripts are ranked by, as sets are by `rank_sets`."""
+    question = sample.question
+    is_right = question.users <= sample.users and question.sample.departure == NO_DEPARTURE
+    return "unbiased" if is_right else "upper"
+
+
 def _exposure(sample: CertifiedSample, apis: ApiSet) -> float:
-    question, spectra = sample.question, sample.disclosed(apis)
-    unbiased = unbiased_exposure(spectra.most, k=question.k, population=question.users)
+    question, unbiased = sample.question, None
+    if _basis(sample) == "unbiased":
+        spectrum = sample.disclosed(apis).most
+        unbiased = unbiased_exposure(spectrum, k=question.k, population=question.users)
     return _limits(sample, apis)[1] if unbiased is None else unbiased
 
 
@@ -351,6 +361,7 @@ def _stability(now: Mapping[str, float], then: Mapping[str, float]) -> Stability
 
 def _related(host: str, site: str) -> bool:
     """Whether a host and the host of a page belong together, as far as their names tell."""
+    # `cdn.a.example` belongs to `www.a.example`, though neither ends in the other.
     site = site.removeprefix("www.")
     return host == site or host.endswith(f".{site}") or site.endswith(f".{host}")
 
@@ -363,6 +374,7 @@ def _categories(script: str, listed: Mapping[str, Sequence[str]]) -> tuple[str, 
 
 
 def _agreement(lines: Sequence[ScriptLine]) -> Agreement:
+    # Lists of hosts are about third parties; a site's own script is in none.
     foreign = [line for line in lines if line.is_foreign]
     blocked = {line.host for line in foreign if line.verdict == "block"}
     named = {line.host for line in foreign if line.listed}

@@ -139,6 +139,8 @@ def shares_of_logs(
         automated=publishable_count(visitors.automated, k),
         days=(min(visitors.days), max(visitors.days)),
         rejected=visitors.rejected,
+        # One address with a tenth of the visitors may be a proxy, or a single machine that writes
+        # lines.
         busiest=busiest / users if busiest >= max(k, _BUSY * users) else None,
     )
 

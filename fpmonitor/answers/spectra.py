@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from fpmonitor.population.population import Population
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
+# Shares and levels that were computed in another order differ in their last digits.
 _ROUNDING = 1e-9
 _DAY = timedelta(days=1)  # an answer is listed when it is given, before or after midnight
 _OTHERWISE = "not as in the data"
@@ -188,6 +189,7 @@ def facts_of(
         days=population.snapshot.days(disclosed_from(k)),
         account=population.members(k),
         look=eligible_users.model(decision.policy.sample).look,
+        # By the key of the data: whoever changed a wish in the file cannot note it anew.
         wishes=eligible_users.sealed(decision.wished),
         # Others are not told, and cannot refute what a decision says.
         first_names=eligible_users.first_of(decision.asked)
@@ -202,6 +204,7 @@ def facts_of(
     )
     registered = registered_in_log(population, [q.question for q in listed if q.answer is None])
     level = level_of(question, registered, universe=decision.universe)
+    # Of the level those who were searched have a part: the rest is for the others.
     whole = 1 if decision.confirmation is None else SEARCH_SHARE
     is_fixed, users = decision.universe is None, decision.users
     return replace(
@@ -386,6 +389,7 @@ def departures_of_tests(decision: Decision) -> Iterator[Discrepancy]:
         proofs.append(("confirmation.proof", tested.proof, rest.proofs(1)))
     for name, proof, known in proofs:
         if has_tests_of_now(decision):
+            # Only of this version's tests: of an earlier one numbers may differ and be as good.
             found = _other_numbers(proof, known, name)
             # One of each proof, the surest: an array that differs does so in a thousand places.
             yield from sorted(found, key=lambda each: not each.is_certain)[:1]
@@ -480,6 +484,7 @@ def count_spectra(
         exact: Do not pool groups of fewer than k users; for the owner of the data only.
     """
     exact = may_count_below(population.audience, wanted=exact)
+    # Null: groups as they are, for the owner.
     k = None if exact else decision.policy.k
     eligible_users = users_decided_on(population, decision)
     if decision.policy.cohorts is not None and not exact:
@@ -500,6 +505,7 @@ def count_spectra(
             chains = () if anew.confirmation is None else anew.confirmation.chains
             lists = {name: getattr(anew, name) for name in ("allow", "block", "undecided")}
             facts = replace(facts, again=SearchedAgain(chains=chains, **lists))
+        # Sets of chains were tested on the others alone, by the values that counted there.
         chained = sorted({apis for chain in tested.chains for apis in chain})
         chained_spectra = rest.kept_spectra(chained, tested.level)
         others = [*map(partial(_groups, source, k), chained, chained_spectra)]

@@ -188,6 +188,7 @@ class Standing:
     @property
     def doubtful(self) -> list[str]:
         """Begins of windows of which corrected logs may say something else."""
+        # A window that showed a violation may have had a wrong log, too.
         since = [found.since for found in self.sets if found.verdict == "block"]
         return list(dict.fromkeys([*self.faulty, *since]))
 
@@ -240,6 +241,7 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
         sets.append(replace(found, limits=report.limits[apis]))
     users = () if before is None else before.users
     if report.users is not None and until != (None if before is None else before.until):
+        # Each window once: a second look at one must not weigh twice in the median.
         users = (*users, report.users)[-_USUAL_WINDOWS:]
     renewal = report.renewal
     moved = () if renewal is None else renewal.moved or ()
@@ -277,6 +279,8 @@ def taken_back(
     """
     sets = []
     for found in before.sets:
+        # A day within a longer window has no verdicts of its own: then nothing is taken back of
+        # sets.
         now = {} if report is None else report.verdicts
         is_shown = now.get(found.apis, found.verdict) == "block"
         was_here = found.verdict == "block" and found.since == since
@@ -342,6 +346,7 @@ def told_before(
     if decision.made is None or after.until is None:
         return []
     oldest = datetime.fromisoformat(after.until) - _SAID_AGAIN
+    # Without windows nobody knows which days a notice was about.
     known = [body for body in notices if body.get("until") is not None]
     ends = [datetime.fromisoformat(body["until"]) for body in known]
     return [
@@ -528,6 +533,7 @@ def decide_again(
         ("bias", f"{sample.bias:.10g}", "1"),
         ("fake-share", f"{sample.fake_share:.10g}", "0"),
         ("cluster", sample.cluster, None),
+        # What stands in a file is named as one: the decision does not know where it was.
         ("strata", "SHARES.toml" if sample.strata else None, None),
         ("what-if", "TRANSFORMS.toml" if view.transforms else None, None),
     ):

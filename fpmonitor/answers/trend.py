@@ -303,12 +303,14 @@ def _places(
                 found = replace(found, tested=tuple(tested))
             content = msgspec.msgpack.encode(found)
             fresh.append(KeptWindow(span=span, against=before, content=content))
+        # Before it has a number: others would see that one is missing.
         if windows.audience is Audience.OTHERS and found.users < k:
             continue  # nor that there was anybody
         is_named = windows.audience is Audience.OWNER or windows.division not in PARTS
         name = span.name if is_named else f"{windows.division} {len(places) + 1}"
         place = _Place(span=span, name=name, found=found, against=earlier, is_new=is_new)
         places.append(place)
+        # A window of few users is compared with nothing, and nothing with it.
         if found.users >= k and (earlier is None or against == "previous"):
             references[lane] = place
     windows.keep(question_parts, fresh)

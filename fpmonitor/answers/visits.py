@@ -216,6 +216,7 @@ def report_visits(
     drawn = [DisclosedSpectra.all_of(groups.drawn)]
     visit = limits.of_mean(drawn, DRAWS, len(apis))
     path = limits.of(groups.path, len(apis))
+    # Linking compares whole visits, so it is of one visit of each user, not of last values.
     linked = sample.certificate(apis, users=users, linked=True)
     return VisitReport(
         users=users,

@@ -241,6 +241,7 @@ def _first_look(
         needed_evidence(series.decision.policy.delta or 1.0, place=place, successes=successes)
         for successes in (known.passed, known.violated)
     )
+    # The sets of the list alone decide whether the window passes; others are looked at beside.
     found = evidence.split(len(sets))[0].verdicts(sets, (passes, violates)).values()
     # So that the evidence of a later look, once the log has its APIs again, is not lowered.
     unlimited = (math.inf,) * len(evidence.within)

@@ -451,6 +451,7 @@ def decide_command(
     quiet: QUIET = False,
 ) -> None:
     """Classify API sets as allowed, blocked or undecided for an exposure budget."""
+    # An address says who answers, not what counts the rows that are here.
     given = deciding.members(context, engine="auto" if "://" in users.engine else users.engine)
     if paths := given.pop("register", None):
         _register(users, paths)
@@ -481,6 +482,7 @@ def decide_command(
             limits = (question.time_limit, question.max_size, question.max_sets)
             is_brief = any(limits) or len(population.apis) > MANY
             decided = users.settled(monitor, work, lambda made: made.complete or is_brief)
+            # What was decided is not lost any more: an interrupt waits until it is written.
             exit_stack.enter_context(INTERRUPTS.held())
             observed = decided.all_observed
             data = decisions.data_of(monitor.name, population, users=observed, k=question_options.k)

@@ -762,7 +762,7 @@ def _conditions(
             universe=universe,
             drawing=_drawing(decision, users),
         )
-        proof["cohorts"] = cohorts.to_json()
+        proof["cohorts"] = {"given": list(policy.cohorts.given), **cohorts.to_json()}
         found.append(UnitTest(USERS, cohorts))
     if policy.links is not None:
         tests, proof["links"] = _link_tests(decision, policy.links, level, beside)
@@ -791,7 +791,10 @@ def _link_tests(
             proofs = criteria.proofs(len(decision.asked))
         if criteria is None or not proofs:
             raise _too_few_to_link(counted, days)
-        told.append({"after": days, "function": "linked", **proofs["allow"]})
+        of: dict[str, Any] = {"after": days, "function": "linked"}
+        if days is not None and decision.days is not None:
+            of["days"] = [*map(str, decision.days)]
+        told.append({**of, **proofs["allow"]})
         score = criteria.allow.score.mean_of(policy.draws if days is None else 1)
         tests.append(UnitTest(unit, replace(criteria.allow, score=score)))
     return tests, told

@@ -872,18 +872,22 @@ def _check_scope(decision: Decision) -> None:
         raise InputError(f"not {_NAME}: `union_with` has {wanting}")
 
 
-def _check_cohorts(decision: Decision) -> None:
-    """Refuse a promise to cohorts that is not the one whose test the file holds."""
-    told = None if decision.proof is None else decision.proof.get("allow", {}).get("cohorts")
-    asked = decision.policy.cohorts
-    if told is None:
-        return
-    if asked is None:
+def _check_conditions(decision: Decision) -> None:
+    """Refuse a promise to cohorts, or of links, that is not the one whose test the file holds."""
+    side = (decision.proof or {}).get("allow", {})
+    told, asked = side.get("cohorts"), decision.policy.cohorts
+    if told is not None and asked is None:
         raise InputError(f"not {_NAME}: `policy.cohorts` is lacking, and `proof` is of cohorts")
-    for name in ("least_share", "worst_share"):
-        value = getattr(asked, name)
-        if told.get(name, value) != value:  # files of before do not tell it
-            raise InputError(f"not {_NAME}: `policy.cohorts.{name}` is not what `proof` is of")
+    if told is not None and asked is not None:
+        for name in ("given", "least_share", "worst_share"):
+            value = getattr(asked, name)
+            value = list(value) if name == "given" else value
+            if told.get(name, value) != value:  # files of before do not tell it
+                raise InputError(f"not {_NAME}: `policy.cohorts.{name}` is not what `proof` is of")
+    days = [*map(str, decision.days or ())]
+    for test in side.get("links", ()) if days else ():
+        if test.get("days", days) != days:
+            raise InputError(f"not {_NAME}: `data.days` are not those that `proof` is of")
 
 
 def _check_beside(decision: Decision) -> None:
@@ -902,7 +906,7 @@ def _check_beside(decision: Decision) -> None:
     if decision.days is not None and decision.days[0] > decision.days[1]:
         raise InputError(f"not {_NAME}: `days` end before they begin")
     _check_scope(decision)
-    _check_cohorts(decision)
+    _check_conditions(decision)
     for name in ("utility_bound", "utility_possible"):
         most = getattr(decision, name)
         if most is not None and (decision.utility or 0) > most * (1 + 1e-9):
@@ -992,9 +996,19 @@ class ProofSide(msgspec.Struct):
             raise ValueError("Object missing `designs` or `nats`")
 
 
+class _LinkSide(ProofSide, kw_only=True):
+    sign: int
+    users: _Count
+    after: float | None = None
+
+
+class _AllSides(ProofSide):
+    links: list[_LinkSide] = []
+
+
 class _Parts(msgspec.Struct):
     """What stands a floor deeper in a file."""
 
     data: _Data
-    proof: dict[Literal["allow", "block"], ProofSide] | None = None
+    proof: dict[Literal["allow", "block"], _AllSides] | None = None
     view: dict[str, Any] | None = None

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum
 
 _DIGITS = 2  # of a number of users
+_LEAST_QUANTILE = 1e-3  # 0 would be divided by 0 where a set has no evidence
 
 
 def users_possible(
@@ -53,7 +54,8 @@ def users_possible(
     if serving is None:
         return
     cells, _ = base_cells(serving, ExposureFunction(k, population), min(budget, SHARPEST))
-    needed = scipy.special.ndtri(delta) ** 2 / 2  # of 1 - delta, which may round to 1
+    # Of delta, as 1 - delta may round to 1. From a half on a coin decides: next to nothing.
+    needed = max(-float(scipy.special.ndtri(delta)), _LEAST_QUANTILE) ** 2 / 2
     for spectrum in spectra:
         law = fit_law(spectrum, population=population)
         nats = _most_nats(cells, _shares_of(cells, law.probabilities, law.shares), budget)

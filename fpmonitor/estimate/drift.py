@@ -271,7 +271,8 @@ def _two_sided(
 
 def _split(first: _Window, second: _Window, rng: np.random.Generator) -> tuple[float, float]:
     """P-value of the half that was kept back, and the share of users that moved in it."""
-    halves = [_half(window.counts, rng) for window in (first, second)]
+    # About half of the users, by the toss of a coin for each.
+    halves = [rng.binomial(window.counts, 0.5) for window in (first, second)]
     before, after = first.counts - halves[0], second.counts - halves[1]
     users = int(before.sum()), int(after.sum())
     if not all((*users, halves[0].sum(), halves[1].sum())):
@@ -295,11 +296,6 @@ def _split(first: _Window, second: _Window, rng: np.random.Generator) -> tuple[f
         np.array([float(grown[0])]), np.array([float(sum(grown))]), users[0], sum(users)
     )
     return min(1.0, float(tail[0])), moved
-
-
-def _half(counts: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """About half of the users of a window, by the toss of a coin for each."""
-    return rng.binomial(counts, 0.5)
 
 
 def _steps(counts: NDArray[np.int64]) -> NDArray[np.intp]:

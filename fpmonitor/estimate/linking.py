@@ -60,7 +60,10 @@ class LinkedFunction(ExposureFunction):
 
     def at(self, p: NDArray[np.float64]) -> dict[Sign, NDArray[np.float64]]:
         """For each sign what a share of the population may be linked for, by one of the sample."""
-        least, most = (_by_factor(p, factor, self.population) for factor in self.factors)
+        least, most = (
+            factor * linked_probability(np.minimum(factor * p, 1.0), self.population)
+            for factor in self.factors
+        )
         return {-1: most, 1: least}
 
     def quantile(self, exposure: float) -> float:
@@ -96,11 +99,6 @@ class LinkedFunction(ExposureFunction):
     def steepest_fall(self) -> float:
         """What one user more with a value takes from those who are linked: nothing."""
         return 0.0
-
-
-def _by_factor(p: NDArray[np.float64], factor: float, population: int) -> NDArray[np.float64]:
-    """Users of the population who are linked, by the share of a value among those observed."""
-    return factor * linked_probability(np.minimum(factor * p, 1.0), population)
 
 
 def function_of(k: int | None, population: int, factors: Factors = AS_OBSERVED) -> ExposureFunction:

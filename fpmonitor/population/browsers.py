@@ -222,7 +222,7 @@ def _family_of(api: str, text: str) -> tuple[str | None, int]:
         return _by_brands(text)
     if api in USER_AGENTS:
         return _by_agent(text)
-    return _by_vendor(text) if api in _VENDORS else (None, 0)
+    return (_VENDOR_FAMILIES.get(text), 0) if api in _VENDORS else (None, 0)
 
 
 def _by_brands(text: str) -> tuple[str | None, int]:
@@ -274,10 +274,6 @@ def systems_of_rows(rows: UserRows) -> NDArray[np.int8]:
                     systems_of_codes[code] = system_of(text)
             systems = np.where(systems == UNKNOWN, systems_of_codes[codes], systems)
     return systems
-
-
-def _by_vendor(text: str) -> tuple[str | None, int]:
-    return _VENDOR_FAMILIES.get(text), 0
 
 
 def traits_of(api: str, texts: Sequence[str]) -> NDArray[np.int64]:

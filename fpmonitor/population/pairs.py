@@ -67,7 +67,7 @@ def pairs_after(
         option: What asks for it.
 
     Raises:
-        InputError: No visit has a time.
+        InputError: No visit has a time, or days are less than a second.
         UndecidableError: The log is shorter than that.
     """
     known = visits.times != NO_TIME
@@ -79,6 +79,8 @@ def pairs_after(
     found = []
     for each in days:
         lag = round(each * DAY)
+        if not lag:  # each visit would come back as itself
+            raise InputError(f"{option}: {each:g} days are less than a second")
         first, later, users = pairs(visits, lag, lag // WITHIN, last)
         if not users:
             longest = span * WITHIN / (WITHIN + 1)

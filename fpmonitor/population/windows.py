@@ -72,7 +72,8 @@ class Windows:
             known = [name for _, name in self.database.rows("snapshot/apis")]
             # Which browser a user has is told by APIs that nobody asked for.
             apis = list(dict.fromkeys([*apis, *telling_columns(known, said)]))
-        snapshot = window_snapshot(self.database, span, apis, self._came_back if masks else dict)
+        repeats = (lambda: self._repeats) if masks else dict
+        snapshot = window_snapshot(self.database, span, apis, repeats)
         return Population(snapshot, window=span.window, view=view, audience=self.audience)
 
     def may_be_masked(self, apis: Sequence[str]) -> bool:
@@ -137,9 +138,6 @@ class Windows:
     def contradicted(self, apis: Sequence[str]) -> tuple[tuple[str, Versions], ...]:
         """Which of some APIs count as they were logged, as users came back with their values."""
         return contradicted(self._repeats, apis, self._said)
-
-    def _came_back(self) -> Repeats:
-        return self._repeats
 
     @cached_property
     def _said(self) -> dict[str, str]:

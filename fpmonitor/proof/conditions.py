@@ -128,7 +128,12 @@ def _parts_of(content: Mapping[str, Any]) -> tuple[list[_Part], _Unseen]:
     """Read what the file tells of cohorts; numbers are proved later."""
     wanted, side = content["policy"]["cohorts"], content["proof"]["allow"]
     cohorts = side["cohorts"]
-    for name, usual in (("least_share", wanted["least_share"]), ("worst_share", False)):
+    of = (
+        ("given", wanted["given"]),
+        ("least_share", wanted["least_share"]),
+        ("worst_share", False),
+    )
+    for name, usual in of:
         asked = wanted.get(name, usual)
         # Files of before do not tell it.
         require(holds=cohorts.get(name, asked) == asked, what=f"another question: {name}")

@@ -112,6 +112,7 @@ def line_chart(
     base = top + (_LOW_PLOT if low else _PLOT)
     foot = base + (_BARS_GAP + _BARS if bars else 0)
     at = [x for x, _ in drawn]
+    # Bars of the first and the last window reach half their width beyond their places.
     edge = _NAMED_EDGE if axes.names else 0
     across = Scale(min(at), max(at), _LEFT + edge, WIDTH - _RIGHT - edge, axes.logarithmic)
     down = _heights(series, budget, base, top, shares=axes.shares)
@@ -123,6 +124,7 @@ def line_chart(
         *_marks(marks, across, down),
     ]
     for number, one in enumerate(series):
+        # Colours come from the class, so that a page may be dark or printed.
         parts.append(tag("g", *_series(one, across, down), class_=f"s{number % MOST_SERIES}"))
     if budget is not None:
         parts.append(line(_LEFT, down(budget), WIDTH - _RIGHT, down(budget), class_="budget"))

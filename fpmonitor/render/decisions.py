@@ -175,6 +175,7 @@ def differing(decided: Decision) -> Table:
     while following and len(rows) < _DIFFERING:
         new = sum(counts[api] == 1 for api in following)
         rows.append((len(following), new, ", ".join(following)))
+        # Greedy: each set adds the most of what the sets before it do not hold.
         counts |= {api: counts[api] * _AGAIN for api in following}
         following = max(left, key=lambda apis: sum(map(counts.__getitem__, apis)), default=())
         left = [apis for apis in left if apis != following]
@@ -487,6 +488,7 @@ def _kind(entry: ListedQuestion) -> str:
 def _answer_cells(answer: AnswerSummary | None) -> Sequence[Cell]:
     if answer is None:
         return ()
+    # An interrupted search has found some of each.
     counts = f"{answer.allow:,} / {answer.block:,} / {answer.undecided:,}"
     return answer.users, answer.level, counts + " at least" * (not answer.complete)
 

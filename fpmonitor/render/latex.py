@@ -76,6 +76,7 @@ def _escaped(text: str) -> str:
     """Return text that TeX prints as it is; what its fonts lack is a question mark."""
     if text == DASH:
         return "--"
+    # NUL as the mark: no sign of `_SIGNS` holds it, and one in a name only allows a break.
     marked = _BREAKS.sub("\\1\0", text)  # a long name may be broken here
     written = "".join(_SIGNS.get(sign, sign) for sign in marked)
     plain = _OTHERS.sub(lambda found: r"\allowbreak{}" if found[0] == "\0" else "?", written)

@@ -125,5 +125,6 @@ class Scale:
         if self.high <= self.low:
             return [self.low]
         step = round_up((self.high - self.low) / 5)
+        # An end that is a round number has a tick, though rounding may put it just outside.
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [number * step for number in range(first, last + 1)]

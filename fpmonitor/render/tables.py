@@ -301,6 +301,7 @@ def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:
     names = [column.name for column in table.columns]
     if not table.headed:
         names = [""] * len(names)
+    # Only where room is short: a header of one line is easier to read.
     if _least_width(table.columns, names, widest, _ROOM_FOR_TEXT) > width:
         names = [
             _BETWEEN_WORDS.sub("\n", name) if column.is_number and len(name) > cells else name
@@ -320,6 +321,7 @@ def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:
             overflow="fold",
         )
     texts = [place for place, column in enumerate(table.columns) if not column.is_number]
+    # With several columns of text rich divides the room, and folds names anywhere.
     room = width - _least_width(table.columns, names, widest, 0) if len(texts) == 1 else 0
     for place, row in enumerate(rows):
         said = [cell.text for cell in row]

@@ -136,6 +136,7 @@ class Desk:
 
     def _state(self) -> tuple[int, int]:
         """Return what changes when anybody writes to the file."""
+        # Both: a file may be written to twice within the resolution of its time.
         status = self.db.stat()
         return status.st_mtime_ns, status.st_size
 
@@ -308,6 +309,7 @@ class Desk:
             listed = [
                 _listed(name, exporter, decision, options)
                 for name, exporter in exporters.items()
+                # What programs do with a plain list is up to them: no page can say what it leaves.
                 if not isinstance(exporter, PlainExporter)
             ]
             # What hides most comes first.

@@ -221,6 +221,7 @@ def test_a_star_keeps_which_part_changed_and_larger_sets_tell_no_less() -> None:
         ([], ["--followed", "10d"], "nobody came back after 10 days (8.57 to 11.4)"),
         ([], ["--followed", "soon"], "not a number of days"),
         ([], ["--followed", "-3"], "not a number of days"),
+        ([], ["--followed", "0.000001d"], "less than a second"),  # else each visit is its own
         ([], ["--followed", "7d", "--given", A], "--given"),
         ([], ["--followed", "7d", "--missing", "exposed"], "--missing exposed"),
         (["--for-others"], ["--followed", "7d"], "owner"),

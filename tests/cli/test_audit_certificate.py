@@ -270,6 +270,11 @@ def test_a_changed_file_is_refused(
         (lambda listed: listed["block"].append([]), "`block`"),
         (lambda listed: listed["names"].update(stranger="Navigator.userAgent"), "stranger"),
         (lambda listed: listed.update(utility=99.0), "`utility`"),
+        (lambda listed: listed["proof"]["allow"].update(links=["x"]), "links"),
+        (
+            lambda listed: listed["proof"]["allow"].update(links=[{"after": -3, "users": 5}]),
+            "links",
+        ),
     ],
 )
 def test_a_file_that_contradicts_itself_is_read_by_no_command(

@@ -29,6 +29,8 @@ from fpmonitor.cli.ldp import _matrix
 from fpmonitor.cli.questions import read_weights
 from fpmonitor.cli.statistics import _read_sets
 from fpmonitor.collectors import csv_text
+from fpmonitor.collectors.log_forms import MOST_FIELDS
+from fpmonitor.collectors.text_logs import forms_of
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.export.csv import csv_rows
@@ -591,6 +593,38 @@ def test_quotes_keep_no_log_from_being_told_by_its_values(tmp_path: Path) -> Non
     path.write_text(f"{address}|{AGENT}{quoted}\n" * 50 + f"{address}|{AGENT}{fewer}\n")
     report = ingested(path, column_map=ColumnMap({"user": "row"}))
     assert outcome(report) == (50, 1)
+
+
+def test_thousands_of_captured_headers_in_a_line_are_no_columns(tmp_path: Path) -> None:
+    """30,000 of them took minutes: each column looks through all lines."""
+    line = (
+        "10.0.1.2:3 [06/Feb/2009:12:14:14.655] in s/s1 10/0/30/69/109 200 2750 - - ---- "
+        '1/1/1/1/0 0/0 {{{}}} {{}} "GET / HTTP/1.1"\n'
+    )
+    path = tmp_path / "haproxy.log"
+    path.write_text(line.format(f"{AGENT}|x") * 5 + line.format("x|" * 5_000))
+    with log_files([str(path)]) as [log]:
+        [form] = forms_of(log)
+    assert form.captured[0] == "http:user-agent"
+    assert len(form.captured) == MOST_FIELDS
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("part", ["a.", "req_", "http:"])
+def test_a_name_of_thousands_of_parts_means_nothing_at_once(tmp_path: Path, part: str) -> None:
+    """Each part was looked up with all behind it: 4,000 took 10 s."""
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"user": "u", f"{part * 20_000}x": 1, "b": 2}) + "\n")
+    assert outcome(ingested(path)) == (1, 0)
+
+
+def test_a_text_of_colons_is_told_from_an_address_at_once(tmp_path: Path) -> None:
+    """8,000 took 4 s, and time grew with their square."""
+    path = tmp_path / "requests.jsonl"
+    request = {"ip": ":" * 200_000 + "x", "status": 200, "method": "GET", "User-Agent": AGENT}
+    path.write_text(json.dumps(request) + "\n")
+    with pytest.raises(InputError, match="each row is a request"):
+        ingested(path)
 
 
 def test_a_file_of_a_byte_order_mark_alone_is_empty(tmp_path: Path) -> None:
