@@ -80,13 +80,11 @@ def refreshed(
         # Without time nothing new is searched: lists that were cut stay what is proven.
         effort=effort if decision.complete else Effort.of(0.0),
     )
-    if decision.policy.visits == "last+visit":
-        borders = _within_listed(borders, decision)
+    borders = _as_visits_allow(borders, decision)
     blocked, undecided = _divided(
         decision, borders.block, disclosed_source.least or disclosed_source, tests, effort
     )
-    named = {*decision.recommended}
-    parts = [tuple(sorted(named.intersection(apis))) for apis in borders.allow]
+    parts = [tuple(sorted({*decision.recommended} & {*apis})) for apis in borders.allow]
     recommended = recommended_of(parts, disclosed_source, tests.allow, weights={}).apis
     is_same = recommended == decision.recommended
     made = replace(
@@ -107,11 +105,13 @@ def refreshed(
     return replace(made, guarantee=guarantee(made))
 
 
-def _within_listed(borders: Borders, decision: Decision) -> Borders:
-    """Return what is allowed now, and was by one visit of each user, which nobody reads here.
+def _as_visits_allow(borders: Borders, decision: Decision) -> Borders:
+    """Return what is allowed now, and was by one visit of each user where that counts.
 
-    So the users of now take away from the list, and add nothing to it.
+    Nobody reads visits here: the users of now take away from such a list, and add nothing to it.
     """
+    if decision.policy.visits != "last+visit":
+        return borders
     failing = list[ApiSet]()
     for apis in sorted({*borders.block, *decision.undecided}, key=lambda one: (len(one), one)):
         if not any({*one} <= {*apis} for one in failing):
