@@ -260,7 +260,8 @@ def latest_values(
     Of equal times the last that was stored counts. Most visits tell all APIs: rows that were found
     for one are not looked for again.
     """
-    last, told, order = visits.first + len(visits.row_of) - 1, None, None
+    last, order = visits.first + len(visits.row_of) - 1, None
+    told: NDArray[np.generic] = np.zeros(0, dtype=np.int32)
     for api_id in api_ids:
         arrays = database.arrays(
             "snapshot/observations_of_api", api=api_id, first=visits.first, last=last
