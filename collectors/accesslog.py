@@ -125,6 +125,7 @@ class AccesslogCollector:
 
     def _inside(self, log: LogFile, column_map: ColumnMap) -> LogFile:
         """Return the log, or that of the lines inside."""
+        # A collector that was named, not chosen, has not looked at the log yet.
         if self._log is None or self._log.label != log.label:
             self.recognises(log, column_map)
         return self._log or log
@@ -152,6 +153,7 @@ class AccesslogCollector:
     def _user(self, log: LogFile, requests: _Requests) -> str:
         if self.unit == "row":
             name = quote_text(f"{log.origin}#")
+            # DuckDB reads rows in the order of the log: a row keeps its number while the log grows.
             return f"{name} || row_number() OVER () || '#' || md5({requests.whole})"
         if self.unit == "visitor":
             whose, agent = _whose(requests), _header(requests, USER_AGENT)
@@ -172,6 +174,7 @@ class AccesslogCollector:
         parts = visitor_parts(
             time=_time(requests), whose=_whose(requests), agent=_header(requests, USER_AGENT)
         )
+        # Not `in_memory`: the time zone would be set for all who share that instance.
         with connect(":memory:") as connection:
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute(f"SELECT {', '.join(parts)} FROM {requests.relation}")  # noqa: S608 -- quoted
@@ -229,6 +232,7 @@ def _nested_sample(log: LogFile) -> dict[str, list[str]]:
         elif isinstance(value, list) and value and all(map(_is_header, value)):
             for header in value:
                 walk(column.within(header["name"]), header["value"])
+            # Tells `_listed` that headers are elements of this list.
             cells.setdefault(column.name, []).append("[]")
         elif value is not None:
             is_text = isinstance(value, str | int | float)
@@ -310,6 +314,7 @@ def _read_table(log: LogFile, column_map: ColumnMap) -> _Requests:
 
 
 def _present(cell: str, column_map: ColumnMap) -> str:
+    # Servers write `-` for what a request lacks.
     return present(f"NULLIF(NULLIF({cell}, ''), '-')", column_map, json=False)
 
 
@@ -322,6 +327,7 @@ def _in_list(cell: str, header: Column) -> str:
 
 def _of_list(cell: str) -> str:
     """Text of a list of texts, as of headers in Caddy and Go."""
+    # A user agent may begin with a bracket, too: only what is JSON is a list.
     listed = f"array_to_string(json_transform({cell}, '[\"VARCHAR\"]'), ', ')"
     return (
         f"CASE WHEN starts_with({cell}, '[') AND json_valid({cell}) THEN {listed} ELSE {cell} END"

@@ -67,7 +67,8 @@ def _found(reports: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 yield script, _api(symbol)
     for (report, part), api in _DEEDS.items():
         content = reports.get(report)
-        for script in (content.get(part) or ()) if isinstance(content, dict) else ():
+        scripts = content.get(part) if isinstance(content, dict) else None
+        for script in scripts if isinstance(scripts, list | dict) else ():
             yield str(script), api
 
 

@@ -109,6 +109,7 @@ def _call(line: int, row: Sequence[str | None], *, counts: bool) -> Call:
     site, script, api, calls = row
     host = site_of(address_of(site or ""))
     place = script_of(address_of(script)) if script else ""
+    # Longer ones are above `MAX_CALLS`, and `int` has an error of its own from 4,300 digits on.
     times = int(calls) if calls and calls.isascii() and calls.isdigit() and len(calls) < 12 else 0
     return Call(
         host,

@@ -44,6 +44,7 @@ class Recognised(NamedTuple):
 
 def recognised(log: LogFile, column_map: ColumnMap, collector: str | None = None) -> Recognised:
     """Recognise a log, once for all that is done with it."""
+    log.check_expansion()  # before the copies that collectors make, which are not packed
     lined = one_record_a_line(log, named_as_in(log, column_map))
     column_map = named_as_in(lined, column_map)  # names may be within what became records
     return Recognised(lined, choose_collector(lined, column_map, collector), column_map)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from fpmonitor.collectors.nested import LibraryResult
-from fpmonitor.collectors.records import leaves
+from fpmonitor.collectors.records import leaves, text_of
 from fpmonitor.collectors.results import ResultCollector
 from fpmonitor.vocabulary import aliases_of
 
@@ -40,7 +40,7 @@ class ClientjsCollector(ResultCollector):
         """Getters of one object."""
         own = [name for name in content if _is_own(name)]
         read = {name: content[name] for name in own if name not in _NOT_READ}
-        version = content.get(_VERSION)
+        version = text_of(content.get(_VERSION))
         source = f"{_SOURCE} {version}" if version else _SOURCE
         not_taken = {name: _NOT_READ[name] for name in own if name in _NOT_READ}
         values, paths = leaves(_SOURCE, read, depth=1)

@@ -33,6 +33,7 @@ _REASONS = {
 
 def _records_of_head(log: LogFile) -> Iterator[list[str]]:
     text = log.head.decode("utf-8-sig", "replace")
+    # The last record of the head may be cut.
     whole = text[: text.rfind("\n") + 1] or text
     rows = csv.reader(io.StringIO(whole, newline=""), delimiter=delimiter_of(log))
     next(rows)
@@ -41,6 +42,8 @@ def _records_of_head(log: LogFile) -> Iterator[list[str]]:
 
 
 def _read(log: LogFile, width: int, on_error: str) -> str:
+    # Nothing is detected, as that depends on the first rows. Without `allow_quoted_nulls = false` a
+    # quoted empty field, which is a value, would be absent as an empty one is.
     columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(width))
     return (
         f"read_csv({quote_path(log.path)}, columns = {{{columns}}}, header = true, "
@@ -95,6 +98,7 @@ def _broken_records(log: LogFile, width: int) -> int:
 @contextmanager
 def decoded(log: LogFile) -> Iterator[io.TextIOWrapper]:
     """Open the text of a log; bytes that are not UTF-8 are marked."""
+    # For the whole process: by default 131,072 characters, and a record may have more.
     csv.field_size_limit(_READ_BYTES)
     with log.open() as file:
         yield io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
@@ -110,6 +114,7 @@ def _find_rows(log: LogFile, rows: Mapping[int, str], refused_lines: set[int]) -
     found: list[Reject] = []
     row = 0
     for line, text in _records(log) if rows else ():
+        # These are no rows of the scan, which numbers the others.
         if line in refused_lines:
             continue
         if row in rows:
@@ -179,6 +184,7 @@ def header(log: LogFile) -> list[str]:
 def delimiter_of(log: LogFile) -> str:
     """Find what stands between the fields, by the header."""
     first = log.head.split(b"\n", 1)[0].decode("utf-8-sig", "replace")
+    # Of equals the first: a header of one column is one of a table with commas.
     return max(_DELIMITERS, key=first.count)
 
 
@@ -206,9 +212,11 @@ class CsvReader(Reader):
         cells = {Column(name): f"c{i}" for i, name in enumerate(names)}
         _check_refusals(log, len(names))
         return LogTable(
+            # 0 is no limit: all are counted, of which the first are listed.
             _read(log, len(names), "store_rejects = true, rejects_limit = 0"),
             cells,
             cells,
+            # A list: fields that are joined as text could be divided in two ways.
             whole=f"[{', '.join(cells.values())}]::VARCHAR",
         )
 

@@ -90,8 +90,10 @@ def unfolded(document: Mapping[str, Any], user: str, label: str) -> Unfolded | N
 def _unfolded(
     document: Mapping[str, Any], user: str, label: str, path: tuple[str, ...]
 ) -> Unfolded | None:
+    # What names its user is a record, whatever it holds.
     if not document or len(path) > _MOST_DEEP or isinstance(document.get(user), str | int | float):
         return None
+    # Before lists of objects: rows of BigQuery are `{f: [{v: ...}]}`, with no name in them.
     if (below_names := _with_names(document, user)) is not None:
         named_rows, used = below_names
         return Unfolded(named_rows, _within(path, _members(document.keys() - used)))
@@ -101,6 +103,7 @@ def _unfolded(
     record_lists = {name: rows for name, rows in lists.items() if name.casefold() in ENVELOPES}
     if not record_lists and _is_wrapper(document, lists):
         record_lists = lists
+    # Of several lists that whose rows name users; where none or two do, the user has to say.
     if len(record_lists) > 1:
         named = {
             name: rows for name, rows in record_lists.items() if any(user in row for row in rows)
@@ -167,6 +170,7 @@ def _without_wrappers(rows: Sequence[Mapping[str, Any]], user: str) -> Unfolded:
             beside = {
                 key: value
                 for key, value in row.items()
+                # A member of the record itself counts more than one beside it.
                 if key not in row[name]
                 and (
                     not isinstance(value, dict | list) or (key != name and known.tells(key, value))
@@ -229,6 +233,7 @@ def _table(document: Mapping[str, Any], user: str) -> _Rows | None:
     """Read an object of objects or of lists that are alike; null for another one."""
     members = list(document.values())
     if all(isinstance(member, list) for member in members):
+        # Columns as lists, as of `to_dict('list')` in pandas.
         length = len(members[0])
         is_table = length >= _FEWEST or (user in document and length > 0)
         if not is_table or any(len(member) != length for member in members):
@@ -237,6 +242,7 @@ def _table(document: Mapping[str, Any], user: str) -> _Rows | None:
     if not all(isinstance(member, dict) and member for member in members):
         return None
     inner = list(members[0])
+    # pandas writes `{column: {row: value}}` by default, and `{row: {column: value}}` by index.
     is_square = all(member.keys() == members[0].keys() for member in members)
     if is_square and _is_by_column(document, inner, user):
         columns = ({name: column[key] for name, column in document.items()} for key in inner)
@@ -275,6 +281,7 @@ def _is_by_column(document: Mapping[str, Any], inner: Sequence[str], user: str) 
 
 def _number_rows(keys: Sequence[str]) -> bool:
     """Whether keys are 0, 1, 2, ... or 1, 2, 3, ..."""
+    # As sets: members of an object have no order.
     return any({*keys} == {*map(str, range(start, start + len(keys)))} for start in (0, 1))
 
 
@@ -296,6 +303,7 @@ def _are_alike(members: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _kinds(values: Iterable[object]) -> set[str]:
+    # One column may have 1 in a row and 1.5 in the next.
     kinds = {int: "number", float: "number"}
     return {kinds.get(type(value), type(value).__name__) for value in values if value is not None}
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST_ELEMENTS = MAX_MEMBERS  # of an object with more, none is an API
 _LONGEST = 100  # characters of a name
+# Other members are not parsed: they stay as they are written.
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 

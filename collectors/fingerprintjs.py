@@ -55,6 +55,8 @@ class _Component(msgspec.Struct, forbid_unknown_fields=True):
 @cache
 def _decoder(user: str, time: str, beside: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
     """Make a decoder of results beside which members tell the user, the time, and more."""
+    # Numbered, as names of members are no identifiers. One that nobody knows is an error, and the
+    # line is read whole, which says what that member is.
     others = {f"beside_{i}": name for i, name in enumerate(beside)}
     record = msgspec.defstruct(
         "Record",
@@ -73,6 +75,7 @@ def _decoder(user: str, time: str, beside: tuple[str, ...]) -> msgspec.json.Deco
 
 
 def _scalar(raw: msgspec.Raw) -> Any:
+    # Numbers by the parser of the slow way: both ways must give one text.
     text = bytes(raw)
     return msgspec.json.decode(text) if text[:1] == b'"' else record_json(text)
 
@@ -167,7 +170,8 @@ class FingerprintjsCollector(ResultCollector):
         for name, entry in read.items():
             values |= (said := self._values(name, entry))
             paths |= {api: f"{place}{name}{self._within(name, api)}" for api in said}
-        for name in components.keys() - read.keys() if whole else ():
+        # In the order of the log: that of a set changes from process to process.
+        for name in [name for name in components if name not in read] if whole else ():
             api = api_of(_SOURCE, name)
             values[api], paths[api] = value_text(components[name]), f"{place}{name}"
         hash_names = [name for name in _HASHES if whole and content.get(name) is not None]
@@ -193,6 +197,7 @@ class FingerprintjsCollector(ResultCollector):
 
     def quick_visit(self, raw: bytes, user: str, time: str) -> Visit | None:
         """Components of a result that is a line of its own; what was seen before is not parsed."""
+        # A time within an object, or a member with two meanings, takes the slow way.
         if "." in time or len({user, time} | _OWN_MEMBERS) < len(_OWN_MEMBERS) + 2:
             return None
         if self._names_visits:
@@ -235,6 +240,7 @@ class FingerprintjsCollector(ResultCollector):
         return values
 
     def _remember(self, key: tuple[str, bytes, bytes], values: dict[str, str]) -> None:
+        # The texts of components are keys: where all canvases differ, this would hold the log.
         self._known_bytes += _BYTES_OF_AN_ENTRY + len(key[1]) + len(key[2])
         if self._known_bytes > _MAX_KNOWN_BYTES:
             self._known.clear()

@@ -31,6 +31,7 @@ class IdentifiabilityCollector(LongCollector):
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log."""
+        # Tables may have the unsigned hash as a signed number: 2^64 is added to those below 0.
         scan = super().scan(log, _named(column_map))
         select = f"""
             SELECT * EXCLUDE (number, hash) REPLACE (

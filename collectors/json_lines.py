@@ -86,7 +86,9 @@ def plain_columns(log: LogFile) -> list[Column] | None:
         return None
     names = sorted(name for name, *_ in found)
     is_plain = all(kind == "JSON" for _, kind, *_ in found) and ATTRIBUTES not in names
+    # DuckDB takes names that differ in case alone for one.
     is_plain = is_plain and len({name.casefold() for name in names}) == len(names)
+    # What DuckDB did not see in its sample would be left out without an error.
     known = {column.name for column in _columns_of(log.head)}
     return [Column(name) for name in names] if is_plain and known.issubset(names) else None
 
@@ -105,6 +107,8 @@ def read_strictly(logs: Sequence[LogFile], columns: Sequence[Column]) -> LogTabl
 
 
 def _strict(logs: Sequence[LogFile]) -> str:
+    # Depth 1 detects no type within a record: values stay as they are written. And -1 makes no MAP
+    # of an object with many members.
     options = "records = true", "maximum_depth = 1", "map_inference_threshold = -1"
     return _read("read_json", logs, *options, f"sample_size = {_SNIFFED}", ignore_errors=False)
 
@@ -167,6 +171,7 @@ class _Member:
         if isinstance(structure, dict):
             for name, inner in structure.items() if levels else ():
                 self.members.setdefault(name, _Member()).add(inner, levels - 1)
+        # DuckDB calls an empty object JSON, and neither it nor a null says what the member is.
         elif structure not in ("NULL", "JSON"):
             self.is_value = True
 
@@ -205,6 +210,7 @@ def _leaves(column: Column, tree: _Member) -> Iterator[Column]:
     member = tree
     for step in column.steps:
         member = member.members.get(step, _Member())
+    # An object in one record and a value in another is one API: it stays whole.
     is_nested = 0 < len(member.members) <= MAX_MEMBERS and not member.is_value
     if not is_nested or len(column.steps) == MAX_DEPTH + column.is_attribute:
         yield column
@@ -261,6 +267,7 @@ def _read(function: str, logs: Sequence[LogFile], *options: str, ignore_errors: 
 
 def pointer(steps: Iterable[str]) -> str:
     """Return the JSON pointer (RFC 6901) of a column: any name can stand in it."""
+    # The tilde first: that of an escaped slash must not be escaped again.
     escaped = (step.replace("~", "~0").replace("/", "~1") for step in steps)
     return "".join(f"/{step}" for step in escaped)
 
@@ -362,6 +369,7 @@ class JsonReader(Reader):
             f"FROM {_read('read_json_objects', logs)})"
         )
         cells = {column: f"cells[{i}]" for i, column in enumerate(columns, start=1)}
+        # A member that is null is the JSON null here, one that is not there the null of SQL.
         text = "{}::VARCHAR" if with_nulls else "NULLIF({}::VARCHAR, 'null')"
         return LogTable(
             relation,

@@ -27,7 +27,7 @@ REST = "fields behind those"  # a line may go on
 UNNAMED = "field"  # of a log that does not name it
 CAPTURED = "captured"  # by HAProxy, several in one field
 _QUOTED = r'(?:[^"\\]|\\.)*'
-_MOST_FIELDS = 200
+MOST_FIELDS = 200
 _BY_SEPARATOR = ("\t", "|", ";", ",")
 _SEEN, _NEARLY_ALL = 200, 0.8
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\[[^\]]*\]|[^\s"]\S*')
@@ -150,11 +150,12 @@ def form_of(text: str) -> LineForm:
     """
     directive = _DIRECTIVE.fullmatch(text)
     if directive:
+        # nginx joins the strings of a directive; behind that of Apache stands a name.
         strings = [one or other for one, other in _STRING.findall(directive["rest"])]
         is_apache = directive["word"] == "LogFormat"
         text = strings[0].replace('\\"', '"') if is_apache and strings else "".join(strings)
     form = _form("^", text.strip())
-    if not 1 < len(form.names) <= _MOST_FIELDS:
+    if not 1 < len(form.names) <= MOST_FIELDS:
         raise InputError(
             f"log format: {len(form.names) - 1} fields",
             hint="give what stands behind log_format or LogFormat, such as "
@@ -166,6 +167,7 @@ def form_of(text: str) -> LineForm:
 def _compiled(text: str) -> tuple[str, tuple[str, ...]]:
     """Pattern of a format, and the names of its fields."""
     parts = list(_PART.finditer(text))
+    # Beside variables of nginx a `%` is a literal.
     is_nginx = any(part["variable"] for part in parts)
     pattern, names = "", list[str]()
     for part, before, after in zip(parts, [None, *parts], [*parts[1:], None], strict=False):
@@ -176,9 +178,7 @@ def _compiled(text: str) -> tuple[str, tuple[str, ...]]:
         shape = f"({_shape(word, before and before['literal'], after)})"
         pattern += rf"\[{shape}\]" if part["letter"] == "t" else shape
         names.append(_NAMES.get(word, word))
-    return pattern, tuple(
-        f"{name} {place}" if name in names[:place] else name for place, name in enumerate(names)
-    )
+    return pattern, _apart(names)
 
 
 def _shape(word: str, before: str | None, after: re.Match[str] | None) -> str:
@@ -208,7 +208,13 @@ def _word(part: re.Match[str], *, is_nginx: bool) -> str | None:
 
 
 def fields_form(names: Sequence[str], separator: str) -> LineForm:
-    """Form of lines whose fields a header names, as of IIS and CloudFront."""
+    """Form of lines whose fields a header names, as of IIS and CloudFront.
+
+    Raises:
+        InputError: It names too many.
+    """
+    if len(names) > MOST_FIELDS:
+        raise InputError(f"log format: {len(names):,} fields", hint="look at its line `#Fields:`")
     unescaped = unescaped_plus if separator == " " else unescaped_percent
     return _separated(names, separator, unescaped, is_headed=True)
 
@@ -223,7 +229,14 @@ def _separated(
     between = re.escape(separator)
     field = f'("(?:[^"]|"")*"|[^{separator}]*)'
     pattern = f"^{between.join([field] * len(names))}(?:{between}(.*))?$"
-    return LineForm(pattern, (*names, REST), unescaped, is_headed=is_headed)
+    return LineForm(pattern, (*_apart(names), REST), unescaped, is_headed=is_headed)
+
+
+def _apart(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns, of which a table has none twice."""
+    return tuple(
+        f"{name} {place}" if name in names[:place] else name for place, name in enumerate(names)
+    )
 
 
 def unnamed_form(lines: Sequence[str]) -> LineForm | None:
@@ -233,10 +246,14 @@ def unnamed_form(lines: Sequence[str]) -> LineForm | None:
     lie between separators, or are words, texts in quotes and in brackets. A header is no such line.
     """
     sample = lines[:_SEEN]
-    if not sample or sum(map(bool, map(AGENT.search, sample))) < len(sample) / 2:
+    if not sample or not AGENT.search(sample[0]):
+        return None
+    if sum(map(bool, map(AGENT.search, sample))) < len(sample) / 2:
         return None
     for separator in _BY_SEPARATOR:
-        counts = Counter(map(len, csv.reader(sample, delimiter=separator)))
+        # Line by line: a quote that is not closed would make one field of all that follow.
+        rows = (next(csv.reader([line], delimiter=separator)) for line in sample)
+        counts = Counter(map(len, rows))
         fields = max(counts, key=lambda number: (counts[number], number))
         form = _separated([""] * fields, separator, unescaped_percent)
         if named := _named_by_values(form, sample):
@@ -255,12 +272,18 @@ def _shape_of(token: str) -> str:
 
 def _named_by_values(form: LineForm, lines: Sequence[str]) -> LineForm | None:
     """Name fields by what they hold; null where it is no log of requests, or too few lines fit."""
-    cells = [found.groups("")[:-1] for line in lines if (found := re.match(form.pattern, line))]
-    if len(cells) < _NEARLY_ALL * len(lines) or not AGENT.search(lines[0]):
+    if len(form.names) > MOST_FIELDS:
+        return None
+    import polars as pl  # noqa: PLC0415 -- slow to load
+
+    # Not by `re`, which tries a field in quotes in two ways: 40 of them take it 2^40 steps to fail.
+    cells = pl.Series(lines).str.extract_groups(form.pattern).struct.unnest()
+    columns = [column.to_list() for column in cells.filter(cells[:, 0].is_not_null())][:-1]
+    if not columns or len(columns[0]) < _NEARLY_ALL * len(lines):
         return None
     names: dict[str, None] = {}
-    for place, column in enumerate(zip(*cells, strict=True), start=1):
-        texts = [text.strip('"') for text in column if text.strip('"') not in {"", "-"}]
+    for place, column in enumerate(columns, start=1):
+        texts = [text.strip('"') for text in column if text and text.strip('"') not in {"", "-"}]
         fitting = (
             name
             for name, begins in _BY_VALUES.items()
@@ -273,6 +296,7 @@ def _named_by_values(form: LineForm, lines: Sequence[str]) -> LineForm | None:
     return replace(form, names=(*names, REST))
 
 
+# All escapes in a row together: the bytes of one character stand in several.
 _C_ESCAPE = re.compile(r"((?:\\x[0-9a-fA-F]{2})+)|\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "v": "\v", "f": "\f"}
 
@@ -288,6 +312,7 @@ def _unescaped(found: re.Match[str]) -> str:
     if found[1]:
         return bytes.fromhex(found[1].replace("\\x", "")).decode("utf-8", "replace")
     if found[2]:
+        # Halves of characters, which nothing can store, and controls stay as they are written.
         character = chr(int(found[2], 16))
         return character if character.isprintable() else found[0]
     return _LETTERS.get(found[3], found[3])
@@ -307,6 +332,7 @@ def unescaped_percent(text: str) -> str:
     """Undo `%20`, which CloudFront wrote as `%2520` for years, and quotes around a text."""
     from urllib.parse import unquote  # noqa: PLC0415 -- of few logs
 
+    # A text with a space is not encoded: a `%` in it is its own.
     text = _unquoted(text)
     if " " not in text:
         text = unquote(text)

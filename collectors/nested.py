@@ -97,7 +97,8 @@ class _Search:
 
     def __init__(self, is_wanted: Callable[[Any], bool]) -> None:
         self._is_wanted = is_wanted
-        self._texts: dict[int, object] = {}  # what texts say, by themselves: a record keeps them
+        # By identity, as objects have no hash: what texts say is held, so that none is used again.
+        self._texts: dict[int, object] = {}
         self._seen: dict[int, bool] = {}
 
     def opened(self, value: object) -> object:
@@ -116,6 +117,8 @@ class _Search:
         return self._seen[id(first)]
 
     def _look_through(self, first: object) -> None:
+        # No recursion, as records may be nested deeply. Each part stands behind the one that holds
+        # it: on the way back from the last, all within was seen.
         parts: list[tuple[object, int, int]] = [(first, 0, 0)]  # with their parents, and steps
         for place, (part, _, steps) in enumerate(parts):
             self._seen[id(part)] = self._is_wanted(part)

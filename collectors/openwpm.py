@@ -118,11 +118,13 @@ def _parquet_rows(log: LogFile) -> list[tuple[Any, ...]]:
 
 def _sqlite_rows(log: LogFile) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(f"{log.path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-        columns = [row[1] for row in connection.execute("PRAGMA table_info(javascript)")]
-        if not set(columns) >= _NEEDED:
-            raise InputError(f"{log.label}: no table `javascript` of OpenWPM")
-        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+        # A view of whoever made the file would be run here, and may have no end.
+        listed = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        tables = {name for (name,) in listed}
         relations = {table: table for table in (_CALLS, *_OTHERS) if table in tables}
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(javascript)")]
+        if _CALLS not in relations or not set(columns) >= _NEEDED:
+            raise InputError(f"{log.label}: no table `javascript` of OpenWPM")
         return connection.execute(_statement(relations, columns)).fetchall()
 
 
@@ -144,6 +146,7 @@ def _statement(relations: Mapping[str, str], columns: Sequence[str]) -> str:
             "THEN 1 ELSE 0 END"
         )
     writes = ", ".join(quote_text(word) for word in _WRITES)
+    # SQLite wants two arguments at least.
     site = f"COALESCE({', '.join([*sites, 'NULL', 'NULL'])})"
     return (
         f"SELECT CAST({site} AS TEXT) AS page, CAST(script_url AS TEXT) AS script, "  # noqa: S608 -- as above

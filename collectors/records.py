@@ -52,9 +52,11 @@ UNDEFINED = "undefined"
 IDS = ("visit_id", "session_id")  # of a record of the page snippet: names of its visit and session
 ERROR = "error:"
 _LARGE_VALUE_BYTES = 256
+# A document is parsed whole: 256 MB of `[],` would be 85 million lists, so these are counted first.
 _MAX_DOCUMENT_BYTES = 256_000_000
 _MAX_ELEMENTS = 10_000_000  # of 100 bytes in memory and more
 _STARTS = (b",", b"[", b"{")
+# Rows of a part are in memory at once: one of many long values is written sooner.
 _PART_RECORDS = 10_000
 _PART_BYTES = 64_000_000
 
@@ -137,6 +139,7 @@ def value_text(value: object) -> str:
 
 def _digest_of(text: str) -> str | None:
     """Digest and length of a large text as JSON text; null for others."""
+    # Of ASCII the characters are the bytes: the usual value need not be encoded to be measured.
     if len(text) <= _LARGE_VALUE_BYTES and text.isascii():
         return None
     try:
@@ -149,6 +152,7 @@ def _digest_of(text: str) -> str | None:
 
 
 _WORDS = {True: "true", False: "false", None: "null"}
+# The form that `staging.canonical_json` gives to values of other collectors: they share numbers.
 _CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 _quoted = json.encoder.encode_basestring
 
@@ -194,11 +198,13 @@ def text_lines(log: LogFile) -> Iterator[tuple[int, bytes]]:
         number = 0
         while raw := file.readline(MAX_RECORD_BYTES + 1):
             number += 1
+            # The rest is read piece by piece and dropped: a line of 200 MB must not be in memory.
             while len(raw) > MAX_RECORD_BYTES and not raw.endswith(b"\n"):
                 rest = file.readline(MAX_RECORD_BYTES)
                 raw = raw[: MAX_RECORD_BYTES + 1]
                 if not rest or rest.endswith(b"\n"):
                     break
+            # `json` refuses a text that begins with a byte order mark.
             if number == 1:
                 raw = raw.removeprefix(b"\xef\xbb\xbf")
             if raw.strip():
@@ -233,6 +239,7 @@ def document(log: LogFile, *, whole: bool = False) -> Any:
     """
     if log.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in {b"{", b"["}:
         return None
+    # Objects on lines are read one by one, however many: only one value has to be parsed whole.
     if not whole and _begins_with_line(log):
         return None
     with log.open() as file:
@@ -264,6 +271,7 @@ def first_records(log: LogFile) -> tuple[Any, ...]:
     head = log.head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if head[:1] not in {b"{", b"["}:
         return ()
+    # A file may be another one under the same name: its state is part of the cache's key.
     stat = log.path.stat()
     return _first_records(log, stat.st_mtime_ns, stat.st_size)
 
@@ -274,6 +282,7 @@ def _first_records(log: LogFile, *_changed: int) -> tuple[Any, ...]:
     for tried, record in enumerate(json_records(log)):
         if record.problem is None:
             found.append(record.content)
+        # Some broken lines at the beginning keep no log from being known, nor is it read through.
         if len(found) == 5 or tried == 100:
             break
     return tuple(found)
@@ -281,6 +290,7 @@ def _first_records(log: LogFile, *_changed: int) -> tuple[Any, ...]:
 
 def member(record: Mapping[str, Any], name: str) -> Any:
     """Member of a record by its name, or by the names that lead to it, joined by dots."""
+    # A name with dots may be that of one member: it comes before the way through several.
     if name in record:
         return record[name]
     content: Any = record
@@ -394,11 +404,13 @@ class RecordCollector(ABC):
                 table.add_problem(line, str(error))
         self._lines = table.lines
         self._table = table  # keeps the temporary files
+        # Rows and visitors are named here, by no member of the log.
         named = table.fields - ({"user"} if self.unit != "user" else set())
         return replace(table.scan(log), fields={name: self._fields[name] for name in sorted(named)})
 
     def _visits(self, log: LogFile) -> Iterator[tuple[int, Callable[[], Visit]]]:
         """Lines of the log, and what each says or why it cannot be used."""
+        # Rows and visitors are named by the parsed record, which the quick way does not make.
         if self._is_quick and self.unit == "user" and _begins_with_line(log):
             for line, raw in text_lines(log):
                 yield line, partial(self._visit_of_line, log, line, raw)
@@ -475,6 +487,7 @@ class RecordCollector(ABC):
     def _user(self, log: LogFile, record: Record, visit: Visit) -> str | None:
         """Name the user, the visitor or the row; an address goes no further than its digest."""
         if self.unit == "row":
+            # Place and content: rows of a log that has grown keep their names.
             content = hashlib.sha256(_canonical(record.content).encode("utf-8", "replace"))
             return f"{log.origin}#{record.line}#{content.hexdigest()}"
         if self.unit == "user":
@@ -540,6 +553,7 @@ class RowTable:
     _parts: list[Path] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        # Gone with the table: the store reads the files after `scan` has returned.
         self._folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
@@ -569,6 +583,7 @@ class RowTable:
         self._append(line, problem, None, 0)
 
     def _append(self, line: int, problem: str | None, visit: Visit | None, size: int) -> None:
+        # Broken records are rows, too: a reject is found by the place of its row.
         self.lines.append(line)
         self._rows.append((problem, visit))
         self._bytes += size
@@ -604,6 +619,7 @@ class RowTable:
         self._write_part()
         if not self._columns:
             raise InputError(f"{log.label}: no record has a value of an API")
+        # Each part has the columns that were known by then: what it lacks is absent.
         parts = ", ".join(quote_text(str(path)) for path in self._parts)
         values = ", ".join(f"c{number} AS v{number}" for number in self._columns.values())
         return Scan(

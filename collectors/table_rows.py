@@ -15,6 +15,7 @@ from fpmonitor.collectors.records import Record, first_records
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
 from fpmonitor.logs.contract import NOT_UTF_8
+from fpmonitor.logs.log_file import LONG_LINE
 from fpmonitor.sql import quote_path
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def first_of(log: LogFile) -> tuple[Any, ...]:
 def _may_hold_results(log: LogFile) -> bool:
     if log.head[:4] == b"PAR1":
         return any(kind.startswith(_NESTED) for _, kind in log.parquet_columns)
+    # A look at the bytes: most tables hold no JSON, and every collector asks.
     return b"{" in log.head and b"\0" not in log.head and log.head[:1] not in {b"{", b"["}
 
 
@@ -46,7 +48,7 @@ def _may_hold_results(log: LogFile) -> bool:
 def _first_rows(log: LogFile, _changed: int) -> tuple[Any, ...]:
     try:
         found = list(islice(rows_of(log), _FIRST))
-    except (InputError, csv.Error):
+    except InputError:
         return ()
     return tuple(record.content for record in found if record.problem is None)
 
@@ -62,12 +64,17 @@ def _csv_rows(log: LogFile) -> Iterator[Record]:
         reader = csv.reader(text, delimiter=delimiter)
         next(reader)
         line = reader.line_num + 1
-        for fields in reader:
-            if fields:
-                content = {name: field for name, field in zip(names, fields, strict=False) if field}
-                begin = delimiter.join(fields)[:200]
-                yield Record(line, content, _problem(fields, len(names)), begin)
-            line = reader.line_num + 1
+        try:
+            for fields in reader:
+                if fields:
+                    present = {
+                        name: cell for name, cell in zip(names, fields, strict=False) if cell
+                    }
+                    begin = delimiter.join(fields)[:200]
+                    yield Record(line, present, _problem(fields, len(names)), begin)
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise InputError(f"{log.label}: line {line}: a field is {LONG_LINE}") from error
 
 
 def _problem(fields: list[str], width: int) -> str | None:
@@ -78,6 +85,7 @@ def _problem(fields: list[str], width: int) -> str | None:
 
 def _parquet_rows(log: LogFile) -> Iterator[Record]:
     names = [name for name, _ in log.parquet_columns]
+    # By number: DuckDB renames columns that differ in case alone.
     columns = ", ".join(f"c{i}" for i in range(len(names)))
     try:
         with in_memory() as connection:
@@ -100,8 +108,10 @@ def _present(value: Any) -> Any:
         return {str(name): _present(inner) for name, inner in value.items() if not _is_none(inner)}
     if isinstance(value, list | tuple):
         return [_present(inner) for inner in value]
+    # Dates, decimals and UUIDs have no form of their own in JSON.
     return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def _is_none(value: Any) -> bool:
+    # Frames write what is missing as NaN, also within structs.
     return value is None or (isinstance(value, float) and math.isnan(value))

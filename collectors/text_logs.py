@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.collectors.log_forms import (
     CAPTURED,
+    MOST_FIELDS,
     REST,
     USER_AGENT,
     fields_form,
@@ -166,7 +167,8 @@ def _with_captured(form: LineForm, lines: Sequence[str]) -> LineForm:
     import polars as pl  # noqa: PLC0415 -- slow to load
 
     cells = _cells(pl.Series(lines, dtype=pl.String), form)[CAPTURED].drop_nulls().str.split("|")
-    names = [f"{CAPTURED}.{place}" for place in range(max(cells.list.len().to_list(), default=0))]
+    captured = min(max(cells.list.len().to_list(), default=0), MOST_FIELDS)
+    names = [f"{CAPTURED}.{place}" for place in range(captured)]
     agents = [
         int(cells.list.get(place, null_on_oob=True).str.contains(_PRODUCT).sum())
         for place in range(len(names))
@@ -203,10 +205,11 @@ def _pieces(
                 continue
             yield first + start, lines[start:place], forms, day
             start = place + 1
+            # A server that is told other fields goes on in the same file.
             if line.startswith(_FIELDS):
                 forms = (_form_below(lines[place:]),)
-            if line.startswith(_DATE):
-                day = pl.lit(line.removeprefix(_DATE).split()[0])
+            if line.startswith(_DATE) and (date := line.removeprefix(_DATE).split()):
+                day = pl.lit(date[0])
         yield first + start, lines[start:], forms, day
 
 
@@ -227,6 +230,7 @@ def _blocks(log: LogFile) -> Iterator[tuple[int, list[str]]]:
 
 def _decoded(block: bytes, *, is_first: bool) -> list[str]:
     text = block.decode("utf-8-sig" if is_first else "utf-8", "replace")
+    # Not `splitlines`: it ends lines at U+2028 and form feeds, too, and would count more of them.
     return [line.strip() for line in text.split("\n")]
 
 
@@ -253,6 +257,7 @@ def _frame(lines: list[str], forms: Sequence[LineForm]) -> pl.DataFrame:
         found.append(_undone(cells.filter(is_read), form))
         rest = rest.filter(~is_read)
     found.append(rest.select("place", pl.lit(_NO_FORM).alias(PROBLEM)))
+    # In the order of the log, in which rejects are located; fields that a form lacks are null.
     return pl.concat(found, how="diagonal").sort("place").drop("place")
 
 

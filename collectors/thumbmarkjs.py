@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor.collectors.nested import LibraryResult
-from fpmonitor.collectors.records import UNDEFINED, error_text, leaves
+from fpmonitor.collectors.records import UNDEFINED, error_text, leaves, text_of
 from fpmonitor.collectors.results import ResultCollector
 from fpmonitor.vocabulary import aliases_of, api_of
 
@@ -66,7 +66,7 @@ class ThumbmarkjsCollector(ResultCollector):
         for text, component in _NO_WEBGL.items():
             if values.pop(api_of(_SOURCE, text), None) is not None:
                 values |= dict.fromkeys(_apis_of(component), UNDEFINED)
-        version = content.get("version", "1" if "components" in content else "0")
+        version = text_of(content.get("version")) or ("1" if "components" in content else "0")
         own = [place, *(name for name in content if name in _OWN)]
         not_taken = {name: _NOT_READ[name] for name in own if name in _NOT_READ}
         paths = {api: f"{place}.{name}" for api, name in names.items()}
@@ -96,13 +96,13 @@ def _errors(errors: Any) -> dict[str, str]:
         if not isinstance(component, str):
             continue
         text = error_text(error.get("message"))
-        values |= dict.fromkeys(_apis_of(component) or {api_of(_SOURCE, component)}, text)
+        values |= dict.fromkeys(_apis_of(component) or [api_of(_SOURCE, component)], text)
     return values
 
 
-def _apis_of(component: str) -> set[str]:
-    return {
+def _apis_of(component: str) -> list[str]:
+    return [
         api
         for name, api in aliases_of(_SOURCE).items()
         if name == component or name.startswith(f"{component}.")
-    }
+    ]

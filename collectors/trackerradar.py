@@ -41,6 +41,7 @@ class TrackerradarCollector:
 def _calls_of_script(line: int, site: str, script: str, symbols: Any) -> Iterator[Call]:
     place = script_of(script) or site
     for symbol, calls in symbols.items() if isinstance(symbols, dict) else [("", 0)]:
+        # In Python, true is an int.
         whole = isinstance(calls, int) and not isinstance(calls, bool)
         api = api_of_instrumented("trackerradar", symbol) if symbol else ""
         yield Call(site, place, api, calls if whole else 0, line, f"{symbol} {script}")

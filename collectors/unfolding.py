@@ -107,6 +107,7 @@ def _copy(
     try:
         with (folder / "log").open("wb") as file:
             file.writelines(lines)
+    # Until the copy is made nothing else removes the folder.
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -191,10 +192,13 @@ def _from_table(log: LogFile, columns: Mapping[str, str]) -> LogFile:
             kind = f"json_type(CASE WHEN json_valid({text}) THEN {text} ELSE '0' END)"
             problems.append(f"{kind} NOT IN ('NULL', {quote_text(columns[column.name])})")
             cell = f"TRY_CAST({text} AS JSON)"
-        cells.append(f"{quote_text(column.name)}: {cell}")
+        cells.append(f"{quote_text(column.name)}, {cell}")
     broken = " OR ".join(problems) or "false"
     line = f"CASE WHEN {broken} THEN {quote_text(_NO_OBJECT.decode().strip())} "
-    line += f"ELSE to_json({{{', '.join(cells)}}})::VARCHAR END"
+    # Not of a struct, which has no two members that differ in case alone.
+    line += f"ELSE json_object({', '.join(cells)})::VARCHAR END"
+    # Lines go out as they are. In JSON a U+0001 and line ends within texts are escaped: nothing has
+    # to be quoted, and other line ends are white space.
     copy = _copy(log, ())
     try:
         with in_memory() as connection:
@@ -215,6 +219,7 @@ def _from_table(log: LogFile, columns: Mapping[str, str]) -> LogFile:
 
 def _with_broken(log: LogFile, broken: list[int]) -> Iterator[bytes]:
     """Lines of the copy of a table below its header, with one for each that is broken."""
+    # In the place of the header: lines keep the numbers that they have in the table.
     yield b"\n"
     place, rest = 2, iter(broken)
     following = next(rest, None)
@@ -272,6 +277,7 @@ def _with_objects(record: bytes, texts: _Texts) -> bytes:
         if bytes(raw) == b"null":
             continue
         if inner is None:
+            # A text may have line ends between its members; the copy has one record a line.
             content = _TEXT.decode(raw).encode().translate(None, b"\r\n") or b"null"
             if content.lstrip()[:1] == b'"':  # encoded twice
                 content = _TEXT.decode(content).encode().translate(None, b"\r\n")

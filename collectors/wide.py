@@ -92,6 +92,7 @@ class WideCollector:
         whole = _whole(column_map) if column_map.flatten else None
         read = partial(_scan, [log], column_map)
         surveyed = partial(reader_of(log).survey, log, whole)
+        # One pass, tried first: DuckDB raises an error at a record of another shape.
         if self.unit == "user" and (columns := _plain_columns(log, column_map)):
             return replace(read(columns, strictly=True), otherwise=lambda: read(surveyed()))
         return read(surveyed())
@@ -114,6 +115,7 @@ class WideCollector:
             return None
         surveys = [_survey_of_head(log, column_map) for log in logs]
         columns = list(dict.fromkeys(column for survey in surveys for column in survey))
+        # Rows are named by their log, and here are several.
         if _is_user_a_row(columns, column_map):
             return None
         firsts = {column.steps[0] for column in columns if column.path}
@@ -128,6 +130,7 @@ class WideCollector:
     ) -> list[Reject]:
         """Find the records that could not be stored."""
         if self._users_of_rows:
+            # Rows of the scan are users: the record is the one among whose users the row is.
             ends = list(accumulate(self._users_of_rows))
             rows = {bisect_right(ends, row): reason for row, reason in rows.items()}
         return reader_of(log).locate(log.shortened, rows, refused)
@@ -203,6 +206,7 @@ def _scan(
     values = [present(table.value[column], column_map, json=is_json) for column in apis]
     problem, weight = "NULL::VARCHAR", ""
     if strictly and column_map.flatten:
+        # A strict reading takes an object for a value: this error leads to `otherwise`.
         nested = " OR ".join(f"starts_with({table.value[column]}, '{{')" for column in apis)
         problem = f"CASE WHEN {nested} THEN error('a member is an object')::VARCHAR END"
     if is_row:
@@ -219,6 +223,7 @@ def _scan(
         weight = f", {users} AS weight"
     listed = ", ".join(f"{value} AS v{i}" for i, value in enumerate(values))
     listed += "".join(f", {hashed(table.text[column])} AS s{i}" for i, column in enumerate(spare))
+    # Copies of a row have no place of their own in the file.
     by_column = table.by_column and not weight
     row = f", {ROW}" if by_column else ""
     select = (
@@ -244,13 +249,14 @@ def _check_names(log: LogFile, names: Sequence[str]) -> None:
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise InputError(
-            f"{log.label}: two columns are called {twice[0]!r}",
+            f"{log.label}: two columns are called {excerpt(twice[0])!r}",
             hint=f"one is nested, or in `{ATTRIBUTES}`; --no-flatten leaves nested members whole",
         )
 
 
 def _each_user(select: str) -> str:
     """Return a row for each of the users that a row with a weight stands for."""
+    # A row whose number is none stays one row, to be rejected.
     return (
         'SELECT * EXCLUDE (weight, copy) REPLACE ("user" || \'#\' || copy AS "user") FROM '  # noqa: S608
         f"(SELECT *, unnest(range(COALESCE(weight, 1))) AS copy FROM ({select}))"

@@ -41,6 +41,7 @@ def unwrapped(log: LogFile) -> LogFile:
     with log.shortened.open() as source, copy.path.open("w", encoding="utf-8") as target:
         while raw := source.readline(MAX_RECORD_BYTES):
             text = inner(raw.decode("utf-8", "replace"))
+            # One line for each, empty or not: rejects are located by its number.
             target.write(text.replace("\n", " ").rstrip() + "\n")
     return copy
 
@@ -68,6 +69,7 @@ def _in_member(log: LogFile) -> Callable[[str], str] | None:
 def _are_lines(texts: Sequence[str]) -> bool:
     import polars as pl  # noqa: PLC0415 -- slow to load
 
+    # Not by `re`, which a line of a stranger can keep busy.
     sample = pl.Series(texts, dtype=pl.String)
     forms = (form.pattern for form in known_forms())
     return any(sample.str.contains(pattern).any() for pattern in (r"^\{.*\}$", *forms))

@@ -33,6 +33,7 @@ STORED: frozenset[Kind] = frozenset({"API", "constant", "empty", "errors"})
 SET_ASIDE: frozenset[Kind] = frozenset({"identifier", "metadata", "not taken"})
 _PLURALS = {"API": "APIs", "identifier": "identifiers"}
 TIME_OF_RECORDS = "the time of each record"
+# Without `none`, `unknown` and `no`: browsers return these, so who has one would lack a value.
 MISSING = frozenset(
     ["", "-", "--", "?", "na", "n/a", "#n/a", "<na>", "nan", "null", "(null)", "nil", "undefined"]
 ).union(
@@ -135,14 +136,18 @@ def _words(kind: Kind, times: int) -> str:
 
 def missing_of(member: Member) -> str:
     """Say how the records of a member spell that they have no value; empty where they do not."""
+    # `judgement` writes it behind the reason, so that accounts that are stored need no member for
+    # it.
     return member.why.partition("; ")[2] if member.kind in STORED else ""
 
 
 def is_error_text(text: str) -> bool:
     """Whether a value tells that reading the API went wrong, such as `ERR_TIMEOUT`."""
+    # To `kind_of` a spelling of a missing value is a stand-in; here it is no error.
     return kind_of("value", text) != "value" and not is_missing_text(text)
 
 
 def is_missing_text(text: str) -> bool:
     """Whether a value is how some writer spells that there is none, such as `NA` or `-`."""
+    # Python writes `None`; in lower case it is a value, as of a pointer or a permission.
     return text == "None" or text.strip().casefold() in MISSING

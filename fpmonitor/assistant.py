@@ -1,7 +1,7 @@
 """Read-only tools for assistants and editors over one database, by the Model Context Protocol.
 
 Answers are those for others: k is the operator's, so that nobody differs two answers by it. No tool
-writes; a decision is asked by its file.
+writes but the note of a look (`store.looks`); a decision is asked by its file.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ class Tools:
         return read_decision(self.decision).answer(apis)
 
     def _open(self) -> Monitor:
+        # Opened for each question: an assistant runs for days, and `ingest` needs the file for
+        # itself.
         return Monitor(
             self.db, audience=Audience.OTHERS, key_file=self.key_file, patience=self.patience
         )

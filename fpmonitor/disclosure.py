@@ -46,6 +46,7 @@ def publishable_total(
 
     The total less the parts that are told bounds the withheld ones (complementary suppression).
     """
+    # Zero is a part, too: to others it tells as much as one does.
     can_publish = all(is_publishable(part, k, audience) for part in parts)
     return publishable_count(total, k, audience) if can_publish else None
 
@@ -60,6 +61,7 @@ def complement_of(parts: Sequence[int], k: int, audience: Audience = Audience.OW
         return None
     k = disclosed_from(k)
     disclosed_parts = [part for part in parts if part >= k]
+    # Together the withheld ones are known from the total: k of them are no secret.
     if len(disclosed_parts) in {0, len(parts)} or sum(parts) - sum(disclosed_parts) >= k:
         return None
     return parts.index(min(disclosed_parts))
@@ -82,6 +84,7 @@ def publishable_members(
         rest = abs(total - sum(parts))
         return rest < k and (rest > 0 or len(parts) < len(groups))
 
+    # First each alone beside the total, then all of them: either difference may be of few.
     told = {name: users for name, users in told.items() if not tells_of_few([users])}
     while told and tells_of_few(told.values()):
         del told[min(told, key=told.__getitem__)]
@@ -103,6 +106,7 @@ def publishable_coverage(having: int, users: int, k: int) -> float | None:
     are handed on.
     """
     k = disclosed_from(k)
+    # Also where nobody lacks it: 1 says nothing of 0 to k - 1 users.
     if users - having < k:
         return 1.0
     return None if having < k else having / users
@@ -147,6 +151,7 @@ def disclosed_spectra(spectrum: CountSpectrum, k: int, audience: Audience) -> Di
     groups = zip(spectrum.counts.tolist(), spectrum.values.tolist(), strict=True)
     others = Counter({count: values for count, values in groups if count >= k})
     largest = max(others, default=0)
+    # k - 1 are taken out of the largest group, of which k must be left.
     if hidden + largest < 2 * k - 1:
         alone = CountSpectrum.from_mapping({1: spectrum.users})
         together = CountSpectrum.from_mapping({spectrum.users: 1})
@@ -186,6 +191,7 @@ def publishable_groups(spectrum: CountSpectrum, k: int) -> list[tuple[int, int, 
         if pooled >= k:
             pools.append((first, size, pooled))
             first, pooled = size + 1, 0
+    # What is left over has fewer than k users, and joins the last pool.
     first, _, users = pools.pop()
     pools.append((first, k - 1, users + pooled))
     return pools + [group for group in groups if group[0] >= k]

@@ -52,12 +52,14 @@ _COUNTS = _words(
     "sesiones frecuencia porcentaje cuota nombre utilisateurs visiteurs visites fréquence "
     "用户数 访客数 访问数 访问次数 浏览量 会话数 次数 数量 人数 占比 比例 份额"
 )
+# `unique visitors` is a number of users, `visitor age` is not: no other word may be in the name.
 _BESIDE_COUNTS = _words(
     "of the user visitor visit client session hit request page view market unique distinct avg "
     "mean device browser event global"
 )
 _NUMBERED = _words("row rownr rownum rownumber line lineno port lfd zeile fila")
 _EXPERIMENTS = _words("experiment experiments branch variant variants treatment abtest cohort")
+# Without `on` and `off`: a flag of an API has such values, and is no arm.
 _ARMS = re.compile(r"(?i)(control|treatment|placebo|holdout)([_ -]?(group|\w|\d+))?")
 # What a member of numbers is by its name, if no API has it.
 _NUMBERS: tuple[tuple[frozenset[str], Kind, str], ...] = (
@@ -155,15 +157,20 @@ def judge_member(profile: Profile, setting: Setting, *, stays: bool = False) -> 
         return Verdict("empty", "no record has a value")
     texts = [text for text in profile.texts if not is_missing_text(text)]
     if not texts:
+        # Browsers return an empty text, as for `Navigator.vendorSub`: of a known API it is the
+        # value.
         if "" in profile.texts and meanings(profile.path):
             return Verdict("constant", "one value in all records")
         return Verdict("empty", f"no record says more than {_listed(sorted(profile.texts))}")
     if all(map(is_error_text, texts)):
         return Verdict("errors", f"error texts{_missing(profile)}")
+    # Only now the name: an API of which each reading failed must not pass by its name alone.
     found = meanings(_bare(profile.path))
+    # A row per API: read as a wide log, each user would keep the last of its rows alone.
     if not found and _name_apis(texts):
         return Verdict("metadata", LOOKS["names"], "names")
     verdict = _by_form(profile, texts, found, setting)
+    # Where each user has another agent, their number would make an id of the column.
     are_agents = sum(map(bool, map(AGENT.match, texts))) >= _NEARLY_ALL * len(texts)
     if verdict is None and not (found or stays or are_agents):
         verdict = (
@@ -189,6 +196,8 @@ def _by_form(
 ) -> Verdict | None:
     for form in FORMS:
         fitting = [text for text in texts if form.fits(text)]
+        # What a known API returns in this form is its value: `Date.toLocaleTimeString` returns a
+        # time.
         if not fitting or any(map(form.returned_by.match, found)):
             continue
         share = len(fitting) / len(texts)
@@ -198,6 +207,7 @@ def _by_form(
                     continue
                 return _as_time(form, profile, setting)
             return _as_form(form, profile, setting)
+        # One may be an accident; of two and more none must be stored.
         if form.is_private and share >= _SOME and len(fitting) > 1:
             return Verdict("identifier", f"some are {form.words}", "id")
     return None
@@ -207,6 +217,7 @@ def _as_form(form: Form, profile: Profile, setting: Setting) -> Verdict:
     is_user = (
         form.kind == "identifier"
         and not (setting.has_user or form.words == "IP addresses")
+        # An id that comes again may be of who came again; one per record is of the record.
         and FEWEST <= profile.values < profile.records
     )
     return Verdict(form.kind, form.words, "user" if is_user else None)
@@ -215,6 +226,7 @@ def _as_form(form: Form, profile: Profile, setting: Setting) -> Verdict:
 def _is_clock(form: Form, profile: Profile, texts: Sequence[str]) -> bool:
     """Whether values of this form are times: numbers may also be sizes."""
     if not form.seconds:
+        # The same date in all records is that of a log; the same digits may be anything.
         return profile.values > 1 or not texts[0].isdigit()
     named = TIMES.intersection(form_words(profile.path)) or _is_named_time(profile.path)
     return profile.values > 1 and (
@@ -240,6 +252,7 @@ def _by_number(profile: Profile, texts: Sequence[str]) -> Verdict | None:
     path = _bare(profile.path)
     words = form_words(path)
     if words and _COUNTS.intersection(words) and _COUNTS.union(_BESIDE_COUNTS).issuperset(words):
+        # A share of the users is no weight: per cents would count as numbers of users.
         is_part = not all(map(_WHOLE.fullmatch, texts))
         look: Look = "share" if is_part or _are_shares(path, numbers) else "weight"
         return Verdict("weight", LOOKS[look], look)
@@ -260,6 +273,7 @@ def _by_name(profile: Profile, texts: Sequence[str]) -> Verdict | None:
         return Verdict("metadata", "an arm of an experiment")
     if [*words[-2:]] == ["data", "url"]:  # holds what is shown, as of `canvas.toDataURL`
         return None
+    # `hasEmail` with `yes` and `no` has a word of a person in its name, and names nobody.
     return _named(_NAMED, words) if profile.values >= _FEWEST_NAMED else None
 
 
@@ -270,10 +284,13 @@ def _are_shares(path: str, numbers: Sequence[float]) -> bool:
 def _by_difference(profile: Profile, texts: Sequence[str], setting: Setting) -> Verdict | None:
     """Judge a member by how many different values it has: ids differ between nearly all."""
     words = form_words(_bare(profile.path))
+    # The last word says what it is: `session id` is an id, `id type` is not.
     named = bool(_IDS.intersection(words[-1:]))
+    # An id of users has one value per user, however many records each of them has.
     most = min(profile.records, setting.users)
     reason = f"{profile.values:,} different values in {profile.records:,} records"
     if most >= (_FEWEST_NAMED if named else FEWEST) and profile.values >= _NEARLY_ALL * most:
+        # Not asked about, so that a column of row numbers stops no log.
         if counts_rows(texts, profile.values):
             return Verdict("identifier", "numbers the records")
         return Verdict("identifier", reason, None if named else "id")

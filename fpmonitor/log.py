@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _OPTION = re.compile(r"--([a-z][a-z-]*)(?:[ =]([A-Z][A-Z.]*)\b)?")
 _NAMES = {"population": "n", "apis": "sets", "for-others": "audience"}
 _MOST_RANKED = 40  # candidates whose pairs a report ranks
+# A decision finds its log again as long as somebody holds that.
 _READ: weakref.WeakValueDictionary[str, Log] = weakref.WeakValueDictionary()
 
 
@@ -100,6 +101,7 @@ class Log:
         folder = tempfile.TemporaryDirectory(prefix="fpmonitor-") if db is None else None
         path = Path(folder.name) / "log.duckdb" if folder is not None else Path(str(db))
         self.monitor = Monitor(path, create=True, kept=folder is None)
+        # A function, not a method of this object, which that would keep for ever.
         self._end = weakref.finalize(self, _ended, self.monitor, folder)
 
     def close(self) -> None:

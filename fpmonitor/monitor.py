@@ -185,6 +185,8 @@ class Monitor(Closing):
         column_map = column_map or ColumnMap()
         with _opened(logs, name, allow_network=allow_network) as files:
             known = [recognised(log, column_map, collector) for log in files]
+            # Before the first value: a database that holds some in the clear refuses, and stores
+            # nothing.
             if digest_values:
                 keep_digests_only(self.database)
             stored = ingest_all(self.database, known, progress=progress)
@@ -193,11 +195,7 @@ class Monitor(Closing):
     def store_demand(
         self, paths: Sequence[str], *, collector: str | None = None
     ) -> list[DemandReport]:
-        """Store logs of API calls: files, folders, glob patterns, or `-` for standard input.
-
-        Raises:
-            InputError: A path that is not there, or a log that no demand collector recognises.
-        """
+        """Store logs of API calls: files, folders, glob patterns, or `-` for standard input."""
         with demand_logs(paths, collector) as logs:
             return [store_demand(self.database, log, reader) for log, reader in logs]
 
@@ -234,11 +232,7 @@ class Monitor(Closing):
         view: View | None = None,
         audience: Audience | None = None,
     ) -> Population:
-        """Return the users that questions are asked of; left out is what the monitor was made with.
-
-        Raises:
-            UndecidableError: No observation is stored, or none in the window.
-        """
+        """Return the users that are asked; what is left out is as the monitor was made with."""
         window = window or self.window
         return Population(
             stored_snapshot(self.database, window, self.follower),
@@ -251,6 +245,7 @@ class Monitor(Closing):
 
     def _look(self, window: Window) -> Look | None:
         """Note a look at the users; those of a window are looked at as before, whenever that is."""
+        # Noted also for a window: who looks at a part of the users has looked at them.
         look = note_look(self.database) if self.kept else None
         return None if any(window.bounds.values()) else look
 
@@ -266,9 +261,6 @@ class Monitor(Closing):
         Args:
             decision: Its view, its source and its candidates count: one that no log holds now is
                 absent.
-
-        Raises:
-            UndecidableError: No observation is stored, or none in the window.
         """
         window = window or self.window
         window = replace(window, source=decision.source or window.source)
@@ -283,11 +275,7 @@ class Monitor(Closing):
         view: View | None = None,
         audience: Audience | None = None,
     ) -> Windows:
-        """Return the windows of the users, for `answers.trend`.
-
-        Raises:
-            InputError: The view makes values coarser, or there is no such division.
-        """
+        """Return the windows of the users, for `answers.trend`."""
         return Windows(
             database=self.database,
             division=division,
@@ -401,6 +389,7 @@ class Monitor(Closing):
         """List API sets that scripts really read, those of the most sites, with their exposure."""
         question = Question(k, population, delta, sample=sample)
         demands = read_demand(self.database, by, most=most)
+        # Without users demand is listed all the same, where `population` would refuse.
         has_users = self.database.rows("snapshot/last_batch")[0][0] > 0
         return report_demand(self.population() if has_users else None, question, demands)
 
@@ -428,8 +417,7 @@ class Monitor(Closing):
             new_users: The list was decided on none of the users of this database.
 
         Raises:
-            PolicyError, UnknownNameError, UndecidableError: The data of now lack a candidate, or
-                hold too few users; no visit has a time.
+            InputError: The decision is about levels.
         """
         if decision.components:
             raise InputError("check: the decision is about levels", hint="name one about sets")
@@ -448,12 +436,15 @@ class Monitor(Closing):
             users = self.population_as(decision)
         else:
             ledger = ledger_of(self, decision, by, until=until)
+            # The newest window numbers a new list: limits of the question must not move its
+            # calendar.
             users, left_out = first, _ = ledger.newest()
             if ledger.limits.since or ledger.limits.until:
                 first, _ = ledger.newest(Window(source=ledger.limits.source))
             origin, since = first.window.since, ledger.beside(users)
         faults = {} if since is None else since.faults()
         has_limits = by or users.window.since or users.window.until
+        # Any part of the users might have been asked for, so its check has a share of delta.
         is_one_of_many = has_limits or new_users
         if decision.policy.delta is not None and decision.allow and is_one_of_many:
             report = check_window(
@@ -503,10 +494,6 @@ class Monitor(Closing):
             coverage: What export formats can carry out.
             pairs: Rank pairs of candidates besides the candidates.
             progress: Called with what is being measured.
-
-        Raises:
-            PolicyError, UnknownNameError, UndecidableError: The data of now lack a candidate, or
-                hold too few users.
         """
         users = self.population_as(decision, audience=Audience.OTHERS)
         return gather_findings(
@@ -545,6 +532,7 @@ def ledger_of(
         period=by,
         decision=decision,
         limits=replace(limits, source=decision.source or monitor.window.source),
+        # As times are stored: UTC without a zone.
         now=datetime.now(UTC).replace(tzinfo=None),
         audience=monitor.audience,
         population=lambda window: monitor.population_as(decision, window=window),
@@ -556,7 +544,7 @@ def windows_that_decide(
 ) -> str | None:
     """Say which windows confirm more sets than those of a length do: see `longer_windows`."""
     policy, found = decision.policy, list[Confirmed]()
-    if policy.delta is None or policy.realised or decision.rests_on_file:
+    if policy.delta is None or policy.realised or decision.looked_at_once or policy.has_conditions:
         return None
     for period in get_args(Period) if decision.allow else ():
         # Windows whose logs lack an API of the list can confirm nothing.

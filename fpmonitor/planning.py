@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from fpmonitor.account import SET_ASIDE, Member
+from fpmonitor.account import SET_ASIDE, TIME_OF_RECORDS, Member
 from fpmonitor.collectors.choosing import recognised
 from fpmonitor.errors import InputError
 from fpmonitor.judgement import LOOKS, USER_AGENTS, Verdict
@@ -46,6 +46,7 @@ def logs_and_map(paths: Sequence[str]) -> tuple[list[str], Path]:
         )
     if maps:
         return logs, maps[0]
+    # A pattern or `-` names no one file: the map is then called by what it is of, a log.
     named = Path(logs[0]).name.split(".")[0]
     target = Path(f"{named if named and not has_magic(named) and named != '-' else 'log'}.toml")
     if target.exists():
@@ -68,6 +69,8 @@ def plan_logs(
     Parameters and errors are those of `Monitor.ingest`, which refuses a log with members of which
     only the user can say what they are; these are in `asks` here.
     """
+    # A database of its own: a plan runs the statements of an ingest, and the user's file stays
+    # shut.
     with (
         tempfile.TemporaryDirectory(prefix="fpmonitor-") as folder,
         log_files(paths, allow_network=allow_network) as logs,
@@ -92,7 +95,9 @@ def map_text(planned: Mapping[str, Judged]) -> str:
             if members.setdefault(member.path, member) is member and member.path in judged.asks:
                 asks[member.path] = judged.asks[member.path]
     columns = dict(column_map.columns)
-    columns |= {m.kind: m.path for m in members.values() if m.kind in {"user", "time", "source"}}
+    # Times that are not those of the records come after the one that is, and took its place.
+    fields = [m for m in members.values() if m.kind != "time" or m.why == TIME_OF_RECORDS]
+    columns |= {m.kind: m.path for m in fields if m.kind in {"user", "time", "source"}}
     lines = ["# What each member of the log is: change what is wrong, and give it to --columns."]
     ignored = dict.fromkeys(sorted(column_map.ignore), "")
     apis = dict(column_map.apis)
@@ -157,4 +162,5 @@ def _comment(why: str) -> str:
 
 
 def _toml(text: str) -> str:
+    # A text of JSON is one of TOML but for DEL, which TOML wants escaped.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

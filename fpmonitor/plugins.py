@@ -49,6 +49,7 @@ def load_plugin(group: str, name: str) -> Any:
     names = plugin_names(group)
     name = exporter_name(name) if group == EXPORTERS else name
     named = (point for point in _registered(group) if point.name == name)
+    # One entry point may be found at two places of the path: only another object is a second claim.
     found = list({point.value: point for point in named}.values())
     kind = group.rsplit(".", 1)[-1].removesuffix("s")
     if not found:

@@ -63,6 +63,7 @@ def check_threshold(k: int, population: int) -> None:
         PolicyError: Not whole numbers, k < 2, n < k, or above what the numerics are tested for.
     """
     for argument, value in (("k", k), ("population", population)):
+        # True would pass for k = 1, and a float for a number that arithmetic with n rounds.
         if isinstance(value, bool) or not isinstance(value, int):
             raise PolicyError(argument, f"must be a whole number, got {value!r}")
     if k < 2:
@@ -129,6 +130,7 @@ class Strata:
             if low > high:
                 raise PolicyError(f"share of {name!r}", f"{low} to {high} is empty")
         least, most = (math.fsum(side) for side in zip(*self.limits.values(), strict=True))
+        # Shares are written rounded; limits need no room but for the rounding of their sum.
         rounded = _ROUNDED_SHARES if least == most else _ROUNDED / 2
         if least > 1 + rounded or most < 1 - rounded:
             total = f"{least:.6g}" if least == most else f"{least:.6g} to {most:.6g}"
@@ -175,7 +177,9 @@ class Strata:
         most = math.fsum(high for name, (_, high) in known.items() if name not in out)
         least = most * min(low / high for name, (low, high) in known.items() if name not in out)
         lows = math.fsum(low for name, (low, _) in known.items() if name not in out)
+        # eta of docs/certificate/strata.md.
         unobserved = min(math.fsum(known[name][1] for name in out), 1 - lows) if out else 0.0
+        # Draws by the shares themselves: exactly the population, though quotients may round.
         as_observed = self.exact and not out
         return Departure(AS_OBSERVED if as_observed else (least, most), unobserved)
 
@@ -184,6 +188,7 @@ class Strata:
         lows, highs = (math.fsum(side) for side in zip(*self.limits.values(), strict=True))
         for name, (low, high) in self.limits.items():
             if lows == highs:
+                # Exact shares that add up to 1 but for rounding.
                 yield name, (low / lows, low / lows)
             else:
                 least = max(low, 1 - (highs - high))
@@ -291,6 +296,7 @@ class SampleModel:
         Raises:
             InputError: They are not: `what` has no limits for them.
         """
+        # Draws by exact shares of all strata are draws from the population.
         exact = self.strata is None or self.strata.departure() == NO_DEPARTURE
         harmless = {"cluster", "rows-are-users", *["strata"] * exact}
         differs = [name for name in self.options if name not in harmless]
@@ -325,6 +331,7 @@ class SampleModel:
     def departure(self) -> Departure:
         """What tests reckon with."""
         departure = NO_DEPARTURE if self.strata is None else self.strata.departure()
+        # No rounding where nothing departs: factors are 1, and tests those of plain draws.
         if departure == NO_DEPARTURE and self.bias == 1:
             return departure._replace(fakes=self.fake_share)
         (least, most), unobserved, _ = departure
@@ -426,9 +433,9 @@ class LinkBudget:
         object.__setattr__(self, "after", tuple(sorted({float(days) for days in self.after})))
 
 
-# What counts as a user's value where a log has several visits: the last value of each API, the
-# whole tuple of one visit, all visits in their order, or each of the latter two.
-Visits = Literal["last", "visit", "path", "both"]
+# What counts as a user's value where a log has several visits: the last value of each API, also the
+# whole tuple of one visit, that alone, all visits in their order, or each of the latter two.
+Visits = Literal["last", "last+visit", "visit", "path", "both"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -480,6 +487,7 @@ class Policy:
             )
         if not self.candidates:
             raise PolicyError("candidates", "name at least one API")
+        # In one order: digests, draws and files follow from it.
         object.__setattr__(self, "candidates", tuple(sorted(set(self.candidates))))
         if self.cohorts is not None and (both := {*self.cohorts.given} & {*self.candidates}):
             raise PolicyError("given", f"{min(both)} is a candidate, too")
@@ -497,7 +505,19 @@ class Policy:
     @property
     def by_visits(self) -> bool:
         """Whether users count by what their visits showed, and not only by their last values."""
-        return self.visits != "last" or (self.links is not None and bool(self.links.after))
+        return self.visits != "last" or self.needs_whole_records
+
+    @property
+    def units(self) -> frozenset[str]:
+        """All that must keep the budget by itself, of what `visits` may be."""
+        two = {"last+visit": ("last", "visit"), "both": ("visit", "path")}
+        return frozenset(two.get(self.visits, (self.visits,)))
+
+    @property
+    def needs_whole_records(self) -> bool:
+        """Whether nothing is said of users who come back later, as they have other records then."""
+        follows = self.links is not None and bool(self.links.after)
+        return self.visits not in {"last", "last+visit"} or follows
 
     def to_json(self) -> dict[str, Any]:
         """Return what was asked: of cohorts, links and visits only where something was."""

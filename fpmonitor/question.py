@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from numbers import Integral, Real
 from pathlib import Path
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import msgspec
 
@@ -63,9 +63,9 @@ class Question:
                 "missing",
                 f"must be one of {', '.join(get_args(Missing))}, got {self.missing!r}",
             )
-        object.__setattr__(self, "k", _whole(self.k))
-        if self.population is not None:
-            object.__setattr__(self, "population", _whole(self.population))
+        for name in ("k", "population", "delta"):
+            object.__setattr__(self, name, own_number(getattr(self, name)))
+        # A population that nobody named is as large as the users, who are not counted yet.
         check_threshold(self.k, max(self.k, 2) if self.population is None else self.population)
 
     def among(self, users: int) -> Self:
@@ -120,11 +120,11 @@ def threshold_of(k: float, population: int | None) -> int:
     return math.ceil(Fraction(repr(k)) * population)  # 0.1 of 30 are 3, not 4
 
 
-def _whole(number: int) -> int:
-    """Whole number of any kind as Python's own; what is none stays, for the check to refuse."""
-    if isinstance(number, bool):
-        return number
-    try:
-        return operator.index(number)
-    except TypeError:
-        return number
+def own_number(value: Any) -> Any:
+    """Return a number of numpy as Python's own, as files and databases take it; all else as it is.
+
+    What is no number stays, for a check to refuse.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)

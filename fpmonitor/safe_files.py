@@ -142,10 +142,12 @@ def whole_file(path: Path, mode: int = 0o644) -> Iterator[Path]:
     """
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
+        # O_EXCL: never through a link that somebody left under this name.
         os.close(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
         yield scratch
         sync(scratch)
         scratch.replace(path)
+        # The folder has the name, and has to be on disk as well.
         sync(path.absolute().parent)
     except OSError as error:
         raise InputError(f"cannot write {path} ({error.strerror})") from error
@@ -213,6 +215,7 @@ def strict_json(text: str, *, may_repeat: bool = False) -> Any:
     """
     members = None if may_repeat else _members
     content = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=members)
+    # An escaped half of a character is parsed, and cannot be encoded: that is a ValueError, too.
     if "\\ud" in text or "\\uD" in text:
         json.dumps(content, ensure_ascii=False).encode()
     return content

@@ -20,6 +20,7 @@ def make_secret_file(path: Path, secret: str) -> None:
         InputError: The file already exists, or cannot be written.
     """
     try:
+        # The mode from the start: a chmod would leave a moment for others to open it.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise InputError(f"key file {path}: cannot be made ({error.strerror})") from error
@@ -58,6 +59,7 @@ def read_secret_file(path: Path) -> str:
     """
     try:
         with path.open("rb") as file:
+            # The mode of what is read: the name may lead elsewhere a moment later.
             mode, content = os.fstat(file.fileno()).st_mode, file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise InputError(f"key file {path}: {error.strerror or error}") from error

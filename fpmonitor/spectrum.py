@@ -38,6 +38,7 @@ class CountSpectrum:
             if array.min() < 1:
                 raise InputError(f"spectrum: {name} must be at least 1, got {array.min()}")
             array = array.astype(np.int64)
+            # Spectra are kept and shared by sources, so nobody may change one.
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         if self.counts.shape != self.values.shape:
@@ -116,6 +117,7 @@ class CohortSpectrum(CountSpectrum):
     ) -> CohortSpectrum:
         """Spectrum of groups of these sizes, each of one of a number of cohorts."""
         whole = CountSpectrum.from_counts(sizes)
+        # Cohort and size in one number, which `np.unique` sorts as a plain array.
         kinds, groups = np.unique(cohort * (int(sizes.max()) + 1) + sizes, return_counts=True)
         cohorts, of_size = np.divmod(kinds, int(sizes.max()) + 1)
         members = of_size * groups
@@ -124,6 +126,7 @@ class CohortSpectrum(CountSpectrum):
 
     def groups_by_cohort(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
         """Users (last) in groups of so few to so many, of each cohort."""
+        # Cohorts come in order; where the first one begins, nothing is cut.
         starts = np.flatnonzero(np.diff(self.cohorts, prepend=-1))[1:]
         parts = zip(np.split(self.sizes, starts), np.split(self.members_of, starts), strict=True)
         return tuple(

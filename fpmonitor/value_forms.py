@@ -12,7 +12,9 @@ _MONTH = "(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DAY = "(Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _COMPACT_DAY = r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"
 _LIST = re.compile(r",\s*|\s+")
+# Logs shorten addresses, as 198.51.100.xxx, which are addresses still.
 _SHORTENED = re.compile(r"(\d{1,3}\.){2,3}(x+|X+|\*)(\.(x+|X+|\*))?")
+# The second place is the end of an acronym: `IPAddress` has the words `ip` and `address`.
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"[-+]?(\d+(,\d{3})*\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
@@ -24,7 +26,9 @@ TIMES |= {"created", "updated"}
 _WITH_POINT = re.compile(r"\.\d+(?!.*,)$")
 _NUMBER_WITH_POINT = re.compile(r"[-+]?\d*\.\d+(e[-+]?\d+)?", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[-_.=+/:]")
+# An IMEI is 15 digits, an IBAN two letters before its digits; some ids have more letters.
 _FEWEST_DRAWN, _FEWEST_DIGITS, _MOST_LETTERS = 16, 15, 5
+# A year of 365.25 days is 31,557,600 seconds.
 _YEARS = 20 * 31_557_600  # seconds that the times of one log span at most
 FEWEST = 20  # values of which a habit can be told
 
@@ -43,6 +47,7 @@ def _is_address(text: str) -> bool:
     """Whether a text is an IP address, also shortened; 124.0.0.0 is a version of Chrome."""
     if _SHORTENED.fullmatch(text):
         return True
+    # `[::1]:443`, `10.0.0.0/8` and `fe80::1%eth0` are addresses with more behind them.
     bare = text.removeprefix("[").partition("]")[0].partition("/")[0].partition("%")[0]
     if bare.count(".") == 3 and bare.count(":") == 1:  # with a port
         bare = bare.partition(":")[0]
@@ -71,8 +76,10 @@ class Form:
 AGENT_NAMES = "Mozilla|Opera|Dalvik"
 AGENT = re.compile(rf"\b({AGENT_NAMES})/\d")  # a user agent begins so; lines of logs hold it
 _CLOCKS = re.compile(r"Date\.|Temporal\.|Document\.lastModified|.*(timeOrigin|navigationStart)")
+# Forms with it count under unknown names alone: whatever a known API returns so is its value.
 _ANY = re.compile("")
 _DEVICES = re.compile(r"MediaDeviceInfo\.|RTC|InputDeviceInfo\.")
+# In this order: the first form that nearly all values have gives the reason.
 FORMS = (
     # After the @ stands a host: JSON has an @ before a quote, and dots in numbers.
     Form(
@@ -112,10 +119,15 @@ FORMS = (
         ),
         _ANY,
     ),
+    # Ten of the 26 signs are milliseconds in base 32 without I, L, O and U: 0 leads until 3084.
     Form("ULIDs", "identifier", _matches(r"0[0-9A-HJKMNP-TV-Z]{25}")),
     Form(
-        "ObjectIds", "identifier", _matches(r"[3-7][0-9a-f]{23}", r'\{"\$oid": ?"[0-9a-f]{24}"\}')
+        # Eight digits are seconds since 1970: those that begin with 3 to 7 are of 1995 to 2038.
+        "ObjectIds",
+        "identifier",
+        _matches(r"[3-7][0-9a-f]{23}", r'\{"\$oid": ?"[0-9a-f]{24}"\}'),
     ),
+    # A random number, and the seconds of the first visit, which begin with 1 from 2001 to 2033.
     Form("ids of Google Analytics", "identifier", _matches(r"(GA\d\.\d\.|amp-)?\d{5,10}\.1\d{9}")),
     Form("cookies", "identifier", _matches(r"[\w.$-]+=[^;\s]*(;\s*[\w.$-]+=[^;\s]*)+;?")),
     Form(
@@ -163,6 +175,7 @@ FORMS = (
         "a time",
         "time",
         _matches(rf"{_COMPACT_DAY}(([T_ -]?\d{{6}}|[T_ -]\d{{4}})Z?)?"),
+        # `Navigator.productSub` is 20030107 or 20100101, which is no day of a visit.
         re.compile(r"Navigator\.(productSub|buildID)"),
     ),
     Form(
@@ -180,6 +193,7 @@ FORMS = (
         ),
         _CLOCKS,
     ),
+    # Ten digits from 1 or 2 are the seconds of 2001 to 2065, with 3, 6 and 9 more in finer steps.
     Form("a time", "time", _matches(r"[12]\d{9}(\.\d+)?"), _CLOCKS, seconds=1),
     Form("a time", "time", _matches(r"[12]\d{12}(\.\d+)?"), _CLOCKS, seconds=1e-3),
     Form("a time", "time", _matches(r"[12]\d{15}"), seconds=1e-6),
@@ -200,6 +214,7 @@ def is_share(name: str) -> bool:
 def numbers_of(texts: Sequence[str]) -> list[float] | None:
     """Return the numbers that some texts are, with a point or a comma; null where one is none."""
     bare = [text.strip().removesuffix("%").strip() for text in texts]
+    # Points before the last digits in any text say that all commas separate thousands.
     if any(map(_WITH_COMMA.fullmatch, bare)) and not any(map(_WITH_POINT.search, bare)):
         bare = [text.replace(".", "").replace(",", ".") for text in bare]
     if not all(map(_NUMBER.fullmatch, bare)):
@@ -213,8 +228,10 @@ def is_random(text: str) -> bool:
     if not (bare.isascii() and bare.isalnum()):
         return False
     digits = sum(character.isdigit() for character in bare)
+    # Mostly digits are an id from 15 on, as those of an IMEI; the letters are those of an IBAN.
     if digits >= len(bare) - _MOST_LETTERS:  # of 0.123456789012345 a computation is the source
         return digits >= _FEWEST_DIGITS and not _NUMBER_WITH_POINT.fullmatch(text)
+    # Random texts change between letters and digits every few signs; words and versions do not.
     is_long = len(bare) >= _FEWEST_DRAWN
     return is_long and digits > 0 and len(_CLASSES.findall(bare)) >= len(bare) / 4
 
@@ -233,5 +250,6 @@ def counts_rows(texts: Sequence[str], values: int) -> bool:
     """
     if len(texts) < FEWEST or not all(text.isascii() and text.isdigit() for text in texts):
         return False
+    # `int` refuses more than 4,300 digits with an error of its own, and logs are of strangers.
     numbers = [int(text[:18]) for text in texts]
     return values / 2 <= max(numbers) - min(numbers) + 1 <= values * 1.05

@@ -183,6 +183,9 @@ def chromium(
         str(CHROMIUM), "--headless=new", "--no-sandbox", "--no-first-run",
         "--disable-popup-blocking", "--enable-unsafe-swiftshader",
         "--autoplay-policy=no-user-gesture-required",
+        # Windows that readers open must not slow the timers of the page behind them.
+        "--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows",
+        "--disable-renderer-backgrounding",
         "--remote-debugging-port=0", f"--user-data-dir={profile}",
     ]  # fmt: skip
     given = {flag.partition("=")[0] for flag in within.flags}

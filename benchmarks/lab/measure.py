@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from benchmarks.lab import browsers
 from benchmarks.lab.browsers import Environment, in_chrome
 from benchmarks.lab.products import (
+    READY,
     headers_of,
     merged_extension,
     preferences_of,
@@ -23,6 +24,7 @@ from benchmarks.lab.products import (
     ublock_policies,
 )
 from benchmarks.lab.site import FAILED, PAGES, Site
+from tests.patience import wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -167,7 +169,7 @@ def measure(
 ) -> Found:
     """Measure a secret, and some products of one browser."""
     start, browser = time.monotonic(), products[0].browser
-    first = [_bare(bench, browser, environment) for environment in pair]
+    first = _both(lambda environment: _bare(bench, browser, environment), pair)
     # Scripts of readers that do not go together had looked as if nothing told anything.
     if failures := {reading[FAILED] for reading in first if FAILED in reading}:
         raise RuntimeError(f"the page of the laboratory fails: {', '.join(failures)}")
@@ -182,20 +184,23 @@ def measure(
         return found
     in_page = [product for product in products if product.how != "policies"]
     lists = lists_of(in_page, told)
-    noise = any("noise" in c.effects.values() for _, controls in lists.values() for c in controls)
-    turns = 1 + (browser == "firefox" and noise)  # noise is drawn anew in each session
+    noise = {
+        host: (product, controls)
+        for host, (product, controls) in lists.items()
+        if any("noise" in control.effects.values() for control in controls)
+    }
     sides: list[list[dict[str, Reading]]] = [[], []]
+    for tried in [lists, noise] if noise else [lists]:  # noise is drawn anew in each session
 
-    def with_lists(environment: Environment) -> dict[str, Reading]:
-        return _with_lists(bench, browser, environment, lists, told)
+        def with_lists(environment: Environment, tried: Tried = tried) -> dict[str, Reading]:
+            return _with_lists(bench, browser, environment, tried, told)
 
-    for _ in range(turns):
         for side, reads in zip(sides, _both(with_lists, pair), strict=True):
             side.append(reads)
     bare = [[read[key] for read in side for key in (BARE, f"{BARE} again")] for side in sides]
     found.told = differing([first[0], *bare[0]], [first[1], *bare[1]])
     for host, (product, controls) in lists.items():
-        reads = [[read[host] for read in side] for side in sides]
+        reads = [[read[host] for read in side if host in read] for side in sides]
         _note(found, product, controls, reads)
     for product in products:
         if product.how == "policies":
@@ -310,9 +315,20 @@ def _with_lists(
         )
         for extension in extensions:
             firefox._call("Addon:Install", {"path": str(extension.resolve()), "temporary": True})
-        if extensions:
-            time.sleep(8)  # until lists are compiled
+        if policies:
+            _compiled(firefox, site)
         return _tour(site, lists, told, firefox, environment)
+
+
+def _compiled(firefox: Firefox, site: Site) -> None:
+    """Wait until uBlock Origin has compiled its lists: until that of a page of its own is there."""
+
+    def acts() -> bool:
+        firefox.open(f"http://{READY}:{site.port}/old.html")
+        return bool(firefox.run(f"window.{READY.partition('.')[0]}"))
+
+    with firefox.tab():  # the page that waits would lose its next address
+        wait(acts, 60)
 
 
 def _tour(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 How = Literal["headers", "scriptlets", "extension", "filters", "preferences", "policies"]
 Lists = dict[str, tuple["Control", ...]]  # host -> controls
+READY = "compiled.localhost"  # where a list of its own says that lists are compiled
 UBLOCK_ID = "uBlock0@raymondhill.net"
 _SCRIPTLETS = """
 import { scriptlets } from "@adguard/scriptlets";
@@ -168,6 +169,7 @@ def ublock_policies(product: Product, lists: Lists) -> str:
         for rule in product.text(controls, host).splitlines()
         if "##" in rule
     ]
+    rules.append(f"{READY}##+js(set-constant, {READY.partition('.')[0]}, true)")
     chosen = {"filters": rules, "filterLists": ["user-filters"]}
     settings = {UBLOCK_ID: {"toOverwrite": chosen}}
     return json.dumps({"policies": {"3rdparty": {"Extensions": settings}}})

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from tests.patience import patience
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
@@ -179,13 +181,16 @@ class Site:
         while not self._done.empty():
             self._done.get_nowait()
         self._next.put(f"http://{host}:{self.port}/lab")
-        found = self._done.get(timeout=SECONDS)
+        found = self._done.get(timeout=patience(SECONDS))
         return found if wanted is None else {key: found[key] for key in wanted if key in found}
 
     def script(self, host: str) -> str:
         """Return the script of the readers, for what is wanted now."""
-        home = f"http://{host}"
-        given = {"wanted": self._wanted, "seed": SEED, "turn": self._turn, "home": home}
+        home, slowness = f"http://{host}", min(patience(1), 5)
+        given = {
+            "wanted": self._wanted, "seed": SEED, "turn": self._turn, "home": home,
+            "slowness": slowness,
+        }  # fmt: skip
         return "".join(f"const {n} = {json.dumps(v)};\n" for n, v in given.items()) + _SCRIPT
 
 

@@ -82,6 +82,7 @@ def bound_union(parts: Sequence[tuple[Population, Decision]]) -> UnionBound:
         beyond = tuple(api for api in apis if decision.means(api) not in seen)
         if not beyond:
             raise InputError("union: a decision recommends nothing to add", hint="leave it away")
+        # By what the vocabulary calls them: two logs may have one API under two names.
         seen |= {decision.means(api) for api in beyond}
         spectrum = _spectrum(users, decision, beyond)
         spectra.append(spectrum)
@@ -91,7 +92,9 @@ def bound_union(parts: Sequence[tuple[Population, Decision]]) -> UnionBound:
         spectra,
         k=first.k,
         population=first.population,
+        # The least share of all, since each set may have been the one that looked safest.
         delta=delta * min(_share_of_sets(decision) for _, decision in parts),
+        # The seed follows from the counts alone, so the same users give the same limit again.
         rng=np.random.default_rng(seed_of("union", spectra_digest(*spectra))),
     )
     return UnionBound(
@@ -133,7 +136,7 @@ def _check(decision: Decision, first: Decision) -> None:
         f"is of {decision.missing} where values are missing": decision.missing != "value",
         "changes values": bool(view.transforms),
         "takes values that browsers randomise in another way": view.volatile != first.view.volatile,
-        "goes by another unit": policy.visits != first.policy.visits,
+        "goes by another unit": policy.draws != first.policy.draws,
     }
     for why, holds in whys.items():
         if holds:
@@ -143,7 +146,10 @@ def _check(decision: Decision, first: Decision) -> None:
 
 
 def _spectrum(users: Population, decision: Decision, apis: ApiSet) -> CountSpectrum:
-    """Count the groups of one value of each user, as it is told; of a visit by one draw."""
+    """Count the groups of one value of each user, as it is told; of a visit by one draw.
+
+    Where last values must keep the budget, and a visit does, too, these are counted.
+    """
     called = called_as(decision, users)
     named = users.named([api if api in users.apis else decision.means(api) for api in apis])
     asked = users.for_question(question_of(called), called.policy.candidates)
@@ -151,5 +157,6 @@ def _spectrum(users: Population, decision: Decision, apis: ApiSet) -> CountSpect
     source = asked.told_source(called.policy.candidates, decision.policy.k)
     users_of = unit_source(source, USERS)
     if isinstance(users_of, VisitSource | DisclosedDraws):
+        # One draw is a sample of users. All 16 counted as further users gave a third of the limit.
         users_of = users_of.draws[0]
     return told_parts(users_of, named)[0].most

@@ -69,6 +69,7 @@ def list_apis(
         show_counts_below_k: Show them all the same, to the owner.
     """
     unsafe = may_count_below(population.audience, wanted=show_counts_below_k)
+    # Users whom the view leaves out come back where they, or the others, are fewer than k.
     population = population.without_few(k)
     volatile, changes = population.volatile(k), population.changes(k)
     lines = [
@@ -80,6 +81,7 @@ def list_apis(
         for api, users in population.users_of_apis().items()
         if may_name(users, k, population.audience)
     ]
+    # Null is of APIs of few users: last, and by name among equals.
     return sorted(lines, key=lambda line: (-(line.exposure or 0), line.api))
 
 
@@ -109,4 +111,5 @@ def _overview(population: Population, api: str, users: int, *, k: int, unsafe: b
 
 def _values(spectrum: CountSpectrum, absent: int, audience: Audience) -> int:
     """Count distinct values without absent; others are not told whether anybody lacks the API."""
+    # Others are told all as having the API where fewer than k lack it: absent is one value more.
     return spectrum.support - (absent > 0 and audience is Audience.OWNER)

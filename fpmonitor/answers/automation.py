@@ -88,6 +88,7 @@ def report_automation(
     everybody = population.seen_by(replace(population.view, drop_automation=False))
     users, signs = everybody.users, everybody.signs
     automated = everybody.automated
+    # Signs overlap: the total less those that are told would bound one that is hidden.
     visible = publishable_total(automated, [*signs.values(), users - automated], least, audience)
     human = None
     # Without its users' number, the exposure of the others is not told either: it divides by it.

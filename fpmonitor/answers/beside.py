@@ -70,6 +70,7 @@ def decisions_beside(
     decision = called_as(decision, population)
     own = frozenset(decision.recommended)
     candidates = frozenset(decision.policy.candidates)
+    # A dict keeps the last of each key, and the list is in the order of asking.
     last = {
         frozenset(each.question.policy.candidates): each
         for each in listed
@@ -91,6 +92,8 @@ def _tested(
     limits = None
     verdict: Verdict = "undecided"
     if {*both} <= {*decision.policy.candidates}:
+        # The decision has tested this set already, whatever was chosen after looking; limits would
+        # not.
         verdict = decision.verdict(both)[0]
     else:
         limits = _limits(population, decision, both)

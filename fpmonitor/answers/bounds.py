@@ -63,6 +63,7 @@ def compare_bounds(
     ):
         interval = disclosed_interval(theorem, spectra, question, support=support)
         bounds.append(NamedBound(bound=name, concerns=concerns, interval=interval))
+    # At a threshold of 1 or more the bound says nothing: all values but a single one are rarer.
     if question.k < question.users:
         share = question.k / question.users
         read = exposure_bound_from_entropy(entropy_bits(spectra.most), share)

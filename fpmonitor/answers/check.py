@@ -19,8 +19,8 @@ from fpmonitor.estimate.evalues import (
 )
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.estimate.realised import realised_limits
-from fpmonitor.policy import PLAIN_DRAWS, Drawn, disclosed_from
-from fpmonitor.population.beside import PATH, USERS, unit_source
+from fpmonitor.policy import DRAWS, PLAIN_DRAWS, Drawn, disclosed_from
+from fpmonitor.population.beside import PATH, USERS, VISIT, unit_source
 from fpmonitor.population.disclosed import told_parts
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import CertifiedSample, sample_members
@@ -79,8 +79,8 @@ class CheckReport(Result):
             `undecided`.
         limits: Set -> lower and upper limit of its exposure, shares; equal where the decision is
             exact. They hold for all sets of this check together; its tests are sharper near the
-            budget, and stricter where windows share delta. Where one visit and all visits count,
-            from the lower limit of one to the larger upper one.
+            budget, and stricter where windows share delta. Where two units count, from the lower
+            limit of the first one to the larger upper one.
         coverage: Candidate -> share of the users who have a value of it, as decisions have it: null
             where fewer than k do; the others count as if they shared one.
         users: Users of now; null where they are fewer than k.
@@ -413,14 +413,16 @@ def _limits(eligible_users: Population, decision: Decision) -> dict[ApiSet, tupl
 def _limits_by_visits(
     sample: CertifiedSample, source: SpectrumSource, decision: Decision
 ) -> dict[ApiSet, tuple[float, float]]:
-    """Limits by what counts as a value; of two units the lower one of a visit, the larger upper."""
+    """Limits by what counts as a value; of two units the first one's lower, the larger upper."""
     users, draws = unit_source(source, USERS), decision.policy.draws
+    beside = {"both": (PATH, 1), "last+visit": (VISIT, DRAWS)}.get(decision.policy.visits)
     found = {}
     for apis in decision.allow:
         limits, size = sample.certificate(apis, users=users.users), len(apis)
         lower, upper = limits.of_mean(told_parts(users, apis), draws, size)
-        if decision.policy.visits == "both":
-            paths = told_parts(unit_source(source, PATH), apis)
-            upper = max(upper, limits.of_mean(paths, 1, size)[1])
+        if beside is not None:
+            unit, number = beside
+            told = told_parts(unit_source(source, unit), apis)
+            upper = max(upper, limits.of_mean(told, number, size)[1])
         found[apis] = lower, upper
     return found

@@ -140,8 +140,10 @@ def _split(
     spectra: Iterable[CohortSpectra], k: int, audience: Audience
 ) -> tuple[list[CohortSpectra], list[CohortSpectra]]:
     """Cohorts that may be listed, and the others: none of either follows from the rest."""
+    # The smallest first: the next one is the smallest that can join them.
     ordered = sorted(spectra, key=lambda cohort: cohort.spectrum.users)
     small = sum(cohort.spectrum.users < k for cohort in ordered)
+    # Else their number of users would follow from the total and from all that are listed.
     if not is_publishable(sum(cohort.spectrum.users for cohort in ordered[:small]), k, audience):
         small += 1
     return ordered[small:], ordered[:small]
@@ -184,6 +186,7 @@ def _pool(
         small = sum(cohort.spectrum.users for cohort in pooled if cohort.spectrum.users < k)
         if small < k:  # as many as can be, whatever their number
             number = sum(cohort.spectrum.users >= k for cohort in pooled) + k - 1
+        # The true number, with the total, would give away that of a cohort which is withheld.
         if is_hidden:
             exposed = users
         elif exposed < k:

@@ -79,6 +79,7 @@ class ComparedSet(Result):
 
 def compare_sets(before: ExposureReport, after: ExposureReport) -> ComparedSet:
     """Compare one set in two populations that were asked the same question."""
+    # One kind for both: against an unbiased estimate the bias of a plug-in one looks like a change.
     estimator: Estimator = "unbiased"
     first, second = before.unbiased, after.unbiased
     if first is None or second is None:
@@ -88,6 +89,7 @@ def compare_sets(before: ExposureReport, after: ExposureReport) -> ComparedSet:
         after=after,
         estimator=estimator,
         estimates=(first, second),
+        # Wrong only where one of two limits is, hence twice delta, also where users are in both.
         lower=after.lower - before.upper,
         upper=after.upper - before.lower,
     )

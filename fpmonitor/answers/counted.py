@@ -25,6 +25,7 @@ def counted_exposures(reports: Sequence[ExposureReport], question: Question) -> 
     """Name the figures of exposures that were asked for together."""
     sets = [report.together for report in reports]
     names = _counted(sets, question, reports[0].population)
+    # Where absent users are dropped, the last name is of their number and of no set.
     for name, report in zip(names.copy(), reports, strict=False):
         if report.left_out is not None:
             names.append(f"{name}, without volatile values")
@@ -32,7 +33,8 @@ def counted_exposures(reports: Sequence[ExposureReport], question: Question) -> 
             names.append(f"{name}, entropies")
         if report.visits is not None:
             names += [f"{name}, by one visit", f"{name}, by all visits"]
-        names += [f"{name}, after {line.days:g} days" for line in report.followed]
+        # All digits: days that print alike take in other visits, so each is a figure of its own.
+        names += [f"{name}, after {line.days:.17g} days" for line in report.followed]
         names += [f"{name}, {level.knowledge}" for level in report.trust]
         if report.cohorts is not None:
             cohorts = [str(sorted(cohort.given.items())) for cohort in report.cohorts.cohorts]

@@ -44,6 +44,7 @@ def shared_crowds(population: Population, decision: Decision) -> Crowds:
     wanted = dict.fromkeys(
         tuple(api for api in apis if api in texts)
         for apis in (decision.recommended, *decision.allow)
+        # A browser that changes such a value at each visit would find nobody like itself.
         if apis and not masked & {*apis}
     )
     sets = [apis for apis in wanted if len(apis) > 1][:_MOST_SETS]
@@ -75,6 +76,7 @@ def _shared(
     """Yield the combinations that at least k users have, in the order of their texts."""
     codes = pl.DataFrame({str(at): users.column(api) for at, api in enumerate(apis)})
     names = codes.columns
+    # Before a text is looked up, so that a value of fewer than k users is in no page.
     counts = codes.group_by(names).len().filter(pl.col("len") >= k)
     found = []
     for row in counts.select(names).rows():

@@ -115,6 +115,7 @@ def curve_of(
 ) -> CurveReport:
     """Exposure curve of what is told of a set."""
     most, least = exposure_curve(spectra.most), exposure_curve(spectra.least)
+    # Also k itself, where no group has that size: the curve between two steps is the later one's.
     thresholds = np.union1d(most.thresholds, [question.k])
     if not show_counts_below_k:
         thresholds = thresholds[thresholds >= question.k]
@@ -122,6 +123,7 @@ def curve_of(
     shares = thresholds / users
     gamma = gamma_dkw(users, question.delta)
     lower, upper = limits_within(least, gamma, shares)[0], limits_within(most, gamma, shares)[1]
+    # Exposure is of groups strictly smaller than the threshold, as everywhere.
     empirical = most.exposure[most.position(thresholds)]
     columns = (thresholds, shares, empirical, lower, upper)
     return CurveReport(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fpmonitor.answers.unions import unions_asked
-from fpmonitor.answers.visits import beyond_last
+from fpmonitor.answers.visits import beyond_last, unit_of
 from fpmonitor.decide.confirming import borders_with_others, confirm, on_others
 from fpmonitor.decide.credible import not_credible
 from fpmonitor.decide.deciding import (
@@ -31,7 +31,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.policy import Policy, check_share, disclosed_from, universe_of
-from fpmonitor.population.beside import USERS, unit_source, units_beside
+from fpmonitor.population.beside import USERS, SourceBeside, unit_source, units_beside
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.population.level_source import level_source
 from fpmonitor.population.levels import check_components, finest
@@ -82,6 +82,7 @@ def decide_sets(
     else:
         decided = _decide_counted(users, begun, decide_question, counter)
     decided = replace(decided, made=datetime.now(UTC).date())
+    # With the key of the data, so that gates refuse a file whose wishes were changed.
     return replace(decided, wishes=users.sealed(decided.wished))
 
 
@@ -91,7 +92,7 @@ def _asked_of(
     registered: Collection[AskedQuestion],
 ) -> tuple[Population, Decision]:
     """Return the users who are decided on, and a decision about them that has no answer yet."""
-    if decide_question.visits != "last":
+    if decide_question.visits in {"visit", "path", "both"}:
         _check_over(population.window.until)
     components = _components_of(population, decide_question)
     chosen = _candidates(population, decide_question, components)
@@ -102,6 +103,8 @@ def _asked_of(
         raise InputError(f"search-users: is for up to {MANY} candidates, not {len(chosen)}")
     menu = population.with_kinds(decide_question.given_menu)[1]
     cohorts = decide_question.cohorts(given, menu)
+    unit = unit_of(population, decide_question, len(chosen))
+    decide_question = replace(decide_question, visits=unit)
     users = population.for_question(decide_question.question, chosen)
     begun = _begun(population, users, decide_question, chosen, cohorts=cohorts)
     if components:
@@ -155,7 +158,12 @@ def _decide_counted(
     users: Population, begun: Decision, decide_question: DecideQuestion, counter: str
 ) -> Decision:
     """Decide on sets of all users, and look at what visits show of the recommended one."""
-    counted = users.source(begun.policy.candidates, decide_question.engine)
+    candidates = begun.policy.candidates
+    counted = users.source(candidates, decide_question.engine)
+    if isinstance(counted, SourceBeside) and {*begun.asked} - {*candidates}:
+        # Visits are drawn of those that brought anything that is asked of, also by other decisions.
+        counted = users.source(begun.asked, decide_question.engine)
+        counted = cast("SourceBeside", counted).selected(candidates)
     in_memory = isinstance(unit_source(counted, USERS), MemorySource | PathSource)
     begun = replace(begun, engine="memory" if in_memory else counter)
     with INTERRUPTS.held():
@@ -194,7 +202,7 @@ def _candidates(
 def by_visits_of(users: Population, decided: Decision, counted: SpectrumSource) -> ByVisits | None:
     """Return what visits show of a recommended set where last values hide it: see `beyond_last`."""
     apis, k = decided.recommended, decided.policy.k
-    if not apis or decided.policy.visits != "last":
+    if not apis or decided.policy.visits not in {"last", "last+visit"}:
         return None
     seen = unit_source(counted, USERS).spectrum(apis)
     return beyond_last(users, question_of(decided), apis, empirical_exposure(seen, k))
@@ -215,6 +223,7 @@ def _confirmed(
     begun: Decision, source: SpectrumSource, rest: ChosenValues, decide_question: DecideQuestion
 ) -> Decision:
     """Search among some users, and confirm on the others what these left open."""
+    # The rest of the level is for the tests on those who were not searched.
     begun = replace(begun, level=(begun.level or 0.0) * SEARCH_SHARE)
     decision = decide(source, begun, decide_question)
     if not decision.complete:
@@ -285,6 +294,7 @@ def _with_level(
     decide_question: DecideQuestion,
 ) -> Decision:
     """Return a decision about sets with its share of delta, and which sets are searched."""
+    # Then the candidates alone are what might have been asked for, not all names there may be.
     is_fixed = (
         decide_question.fixed_question or decide_question.search_users is not None or begun.is_exact
     )
@@ -301,6 +311,7 @@ def _with_level(
     )
     return replace(
         begun,
+        # A registered question pays for its own candidates alone (certificate/views.md).
         universe=None if level.registered else universe,
         # Other conditions have the levels of all names, and all share delta.
         first_names=None
@@ -382,6 +393,7 @@ def _decide_designed(
     share, components, policy = decide_question.design_share, begun.components, begun.policy
     if share is None:
         return decided(users, begun)
+    # Levels follow the values of the first, so only the rest can be tested as draws.
     first, rest = users.divided(share)
     if len(components) == len(components[0].levels) == 1:
         if (known := decide_question.known) is not None:
@@ -401,6 +413,7 @@ def _decide_designed(
 
     now = tried_as(1)
     for tried in range(2, len(designs) + 1):
+        # Each has the whole δ only as long as all before it passed: the first that fails ends it.
         if INTERRUPTS.noted or not now.recommended:
             break
         finer = tried_as(tried)
@@ -438,6 +451,7 @@ def _check_design(population: Population, decide_question: DecideQuestion) -> No
 def _called_in_log(component: Component, population: Population) -> Component:
     """Return a component with its APIs called as in the log."""
     named = tuple(name for api in component.apis for name in population.named([api]))
+    # Levels are of one value: which of two columns it is cannot be guessed.
     if len(named) > len(component.apis):
         raise InputError(
             f"levels: component {component.name}: several columns of the log are one of its APIs",
@@ -452,6 +466,7 @@ def _weights_of(population: Population, weights: Mapping[str, float]) -> dict[st
     for api, weight in weights.items():
         try:
             found |= dict.fromkeys(population.named([api]), weight)
+        # A known API that the log lacks is passed over; a name that nobody knows is a typo.
         except UnknownNameError:
             if not meanings(api):
                 raise
@@ -497,6 +512,7 @@ def _as_in_log(
         return columns_of(api, means) or (api,)
 
     policy, view = question.policy, question.view
+    # A registered API that the log lacks keeps its name, and matches no question.
     candidates = tuple(name for api in policy.candidates for name in columns(api))
     transforms = {name: how for api, how in view.transforms.items() for name in columns(api)}
     return replace(
@@ -512,6 +528,7 @@ def question_of(decision: Decision) -> Question:
     return Question(
         policy.k,
         policy.population,
+        # The usual level: only what is said beside the verdicts of an exact decision has limits.
         policy.delta or 0.05,
         decision.missing,
         policy.sample,
@@ -555,6 +572,7 @@ def called_as(decision: Decision, population: Population) -> Decision:
     candidates = decision.policy.candidates
     for api in candidates:
         here, there = meaning(api, decision.names), population.means.get(api)
+        # Else its verdict would go over to another API that happens to have its name.
         if here and there and here != there:
             raise InputError(
                 f"{api} is {here} in the decision, and {there} in the log",
@@ -605,6 +623,7 @@ def answer_gate(
         population: The users that were decided on, seen as the decision saw them.
         decision, apis: The decision, and what a site reads.
     """
+    # Whoever has the file may change its lists: a verdict counts where the users bear it out.
     judge = _judge_of(users_decided_on(population, decision), decision)
     settled, because = decision.verdict(apis)
     if because and settled in ("allow", "block") and decision.confirmation is None:
@@ -665,6 +684,7 @@ def _judge_searched(source: SpectrumSource, tests: Tests) -> Callable[[ApiSet], 
 
 def _judge_of(eligible_users: Population, decision: Decision) -> Callable[[ApiSet], Verdict]:
     """Return what judges one set after another, by tests that are made once."""
+    # By visits, sets have users of their own, and tests are made for a number of users.
     judges, lattice = dict[tuple[int, ...], Judge](), decision.lattice
 
     def judge(members: ApiSet) -> Verdict:
@@ -725,6 +745,7 @@ def users_decided_on(population: Population, decision: Decision) -> Population:
             f"{others}: no log holds {error.name}",
             hint="name the database that was decided on, or decide anew",
         ) from error
+    # A digest keyed by the database: of other users, or other values, no verdict is known.
     if eligible_users.seal != decision.digest:
         raise InputError(
             others,

@@ -49,6 +49,7 @@ class DemandLine(Result):
         if self.exposure is None:
             return members | {"masked": []}
         if self.unobserved:
+            # What the log lacks can only add to the exposure, by nobody knows how much.
             members["upper"] = None
         return members | sample_members(self.exposure.sample, self.exposure.drawn)
 
@@ -101,6 +102,7 @@ def weigh_by_demand(population: Population, sites: Mapping[str, int]) -> dict[st
     weights = dict.fromkeys(known, 0.0)
     for api, number in sites.items():
         for observed in observed_apis((api,), known, population.means):
+            # Not the sum: a site that reads both names of a column would count twice.
             weights[observed] = max(weights[observed], float(number))
     return weights
 
@@ -127,4 +129,5 @@ def unobserved_apis(
 def _reads_of(name: str, means: Mapping[str, str]) -> set[str]:
     """Return what scripts read to get what a log calls `name`."""
     api = means.get(name, name)
+    # A script that reads `getParameter` may read any selector of it.
     return {name, api, base_api(api)}

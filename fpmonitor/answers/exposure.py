@@ -298,6 +298,7 @@ def report_exposures(
     for option, option_value in (("given", cohort), ("trust", details.trust)):
         if option_value:
             sample.question.sample.check_plain_draws(f"sample: --{option}")
+    # All spectra in one pass over the users, those of marginals and pairs included.
     sample.ask([*together, *parts_of(together, details.trust)])
     reports = []
     for apis, support in zip(wanted, declared, strict=True):
@@ -358,6 +359,7 @@ def _with_volatile_excluded(
     """Put the exposure without the masked APIs beside the one where they share a token."""
     if population.view.volatile != "shared" or not any(report.masked for report in reports):
         return reports
+    # A site that removes the noise reads more than the shared token: both cases are shown.
     others = population.seen_by(replace(population.view, volatile="left-out"))
     sample = others.sample(question, [report.together for report in reports])
     return [
@@ -392,6 +394,7 @@ def report_exposure(
         disclosed_interval(theorem, spectra, question, support=support)
         for theorem in (theorem5, theorem8)
     ]
+    # Groups below k count as k - 1 for others: the factor of the worst users would tell their size.
     smallest = smallest_told_group(k, sample.audience)
     median, worst_5, worst_1 = misleading_factors(spectra.most, least=smallest)
     return ExposureReport(
@@ -433,6 +436,8 @@ def limits_of(
     question = sample.question
     if support is None or sample.audience is Audience.OTHERS or not question.sample.is_plain:
         return sample.limits(apis)
+    # Union bound: a quarter of delta is for declared values (certificate/declared.md), here the
+    # rest.
     lower, upper = sample.limits(apis, (1 - EXACT_PART) * question.delta)
     least, most = declared_limits(
         sample.disclosed(apis).most,
@@ -447,6 +452,7 @@ def limits_of(
 def _report_realised(sample: CertifiedSample, report: ExposureReport) -> Interval:
     """Limit the realised share: half of delta is for the users observed, half for the others."""
     k, population, half = report.k, report.population, report.delta / 2
+    # Certificate 12: an average up to its limit, and then a population of such an average.
     average = sample.limits(report.together, half)
     lower, upper = realised_limits(*average, k=k, population=population, delta=half)
     return Interval(lower=lower, upper=upper)
@@ -462,6 +468,7 @@ def _report_bounds(
     return BoundsReport(
         support=support,
         bounds=compare_bounds(spectra, certified, sample.question, support=support),
+        # With one value everybody shares it: no curve is left to be estimated.
         theorem6_floor=theorem6_floor(values) if values > 1 else None,
     )
 

@@ -164,6 +164,7 @@ def _curves(
     """Draw the curves of sets that are not empty: of the users where the sample has no limits."""
     exact = eligible_users.model(question.sample).departure == NO_DEPARTURE
     described = (eligible_users, question) if exact else (population, _counted(question))
+    # Once, where the recommended set is the most exposing API.
     return [report_curve(*described, apis) for apis in dict.fromkeys(sets) if apis]
 
 

@@ -88,7 +88,8 @@ def report_followed(
     whole = sample.question.missing == "drop"
     found = pairs_after(population.visit_rows(apis), apis, days, whole=whole, option="followed")
     check_came_back(found, "followed")
-    return tuple(_line(population, sample, each, apis, tests=2 * len(days)) for each in found)
+    # Upper limits are three at each time: of the same value, of the same parts, of any method.
+    return tuple(_line(population, sample, each, apis, tests=3 * len(days)) for each in found)
 
 
 def _line(
@@ -104,11 +105,13 @@ def _line(
     delta, n = sample.question.delta / tests, sample.question.users
     returned = len(found.first)
     any_lower, any_upper, parts, marked = 0.0, 1.0, 1.0, (0.0, 1.0)
+    # One user who came back has no group to be hidden in, and no test: limits stay 0 and 1.
     if returned > 1:
         certificate = sample.certificate(apis, delta, linked=True, users=returned)
         groups = kinds_of_rows(before)
         any_lower, any_upper = certificate.of(CountSpectrum.from_counts(np.bincount(groups)))
         stars = star_source(found, apis, population.means, population.snapshot)
+        # No method links more than any can: the sharper of two limits that hold.
         parts = min(certificate.of(stars.spectrum(apis))[1], any_upper)
         marked = _of_same(groups, same, population=n, delta=delta)
     return FollowedLine(
@@ -131,5 +134,6 @@ def _of_same(
     """Limit what the same value links: groups are of all who came back, marked who kept it."""
     sizes = np.bincount(groups)
     counts = np.unique(sizes)
+    # By the size of the group of all, since a site cannot tell who of it kept the value.
     marked = np.bincount(sizes[groups[same]], minlength=int(counts[-1]) + 1)[counts]
     return marked_limits(counts, marked, users=len(groups), population=population, delta=delta)

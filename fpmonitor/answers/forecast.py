@@ -54,7 +54,9 @@ def forecast_exposure(sample: CertifiedSample, apis: Sequence[str]) -> ExpectedE
     if assumed:
         raise InputError(f"--forecast: not with {assumed[0]}", hint=f"omit {assumed[0]}")
     spectrum, k, population = sample.disclosed(apis).most, question.k, question.users
+    # By the name of the set, so that the same users are divided alike at each look.
     test = back_test(spectrum, k=k, population=population, rng=sample.rng("forecast", sorted(apis)))
+    # A model that cannot foretell the observed users from a part of them foretells nobody.
     trusted = test is not None and test.passed
     return ExpectedExposure(
         exposure=expected_exposure(spectrum, fit_power_law(spectrum), k=k, population=population)

@@ -75,6 +75,7 @@ def _known(standing: Standing) -> Iterator[tuple[str, dict[str, str], float]]:
     for verdict, state in (("allow", "within"), ("block", "above"), ("undecided", "unknown")):
         found = sum(one.verdict == verdict for one in standing.sets)
         yield "sets", {"state": state}, found
+    # Sets above the budget first: of more than are told, an alert must not miss one.
     ordered_sets = sorted(standing.sets, key=lambda one: (one.verdict != "block", -len(one.apis)))
     for one in ordered_sets[:_MOST_SETS]:
         labels = {"set": " + ".join(one.apis)}
@@ -87,6 +88,7 @@ def _known(standing: Standing) -> Iterator[tuple[str, dict[str, str], float]]:
         yield "window_users", {}, standing.users[-1]
     if standing.until is not None:
         yield "alarm", {}, standing.alarm
+        # Stored as UTC without a zone: read as local time it would be hours off.
         end = datetime.fromisoformat(standing.until).replace(tzinfo=UTC)
         yield "window_end_seconds", {}, end.timestamp()
     for source, users in standing.source_users.items():
@@ -105,6 +107,7 @@ def _lines(samples: Iterable[tuple[str, dict[str, str], float]]) -> Iterator[str
         by_name.setdefault(name, []).append(f"fpmonitor_{name}{{{label_text}}} {float(value)!r}\n")
     for name, lines in by_name.items():
         yield f"# HELP fpmonitor_{name} {_HELP[name]}\n# TYPE fpmonitor_{name} gauge\n"
+        # Names that differ in what is not printed give one line twice, which the format forbids.
         yield from dict.fromkeys(lines)
 
 

@@ -63,6 +63,8 @@ def _users_among(
     with suppress(UndecidableError):  # every user looks automated
         columns = {api: population.column(api) for api in apis}
     size = len(next(iter(columns.values()), ()))
+    # Which values are noise follows from visits of all windows, so what is kept may change with
+    # them.
     looks_back = windows.may_be_masked(apis) and population.may_be_contradicted
     return WindowUsers(
         people=population.people if size else None,
@@ -82,6 +84,7 @@ def compare_windows(
     """
     tables = [(api,) for api in after.columns]
     tested = list(compare(before, after, tables, rarity_of=(), k=k, audience=audience))
+    # Holm's method over all tests of a look (certificate/panel.md).
     adjusted = adjust_p_values([one.p_value for one in tested])
     order = sorted(range(len(tested)), key=lambda i: adjusted[i])
     return tuple(
@@ -127,6 +130,7 @@ class Ledger:
             InputError: No window of this length ever can.
         """
         limits, left_out = limits or self.limits, []
+        # The newest first.
         for span in whole_windows(self.database, self.period, limits, now=self.now):
             if isinstance(span, LeftOut):
                 left_out.append(span)
@@ -134,6 +138,7 @@ class Ledger:
             users = self.population(span.window)
             if usable(users, self.decision):
                 return users, tuple(left_out)
+            # An older window is asked for, in place of one that can neither pass nor fail.
             left_out.append(span.left_out("has too few users"))
         check_has_windows(self.decision, self.period)  # which longer logs would not help
         disclosed_gaps = left_out[:_NAMED] if self.audience is Audience.OWNER else ()
@@ -149,6 +154,7 @@ class Ledger:
             spans = list_spans(self.database, self.period, Window(since, source=self.limits.source))
         except UndecidableError:  # no visit since then
             return []
+        # A window that goes on may still change, and is judged once.
         return [span.window for span in spans if (span.window.until or self.now) <= self.now]
 
     def users_of(self, window: Window) -> Population | None:
@@ -250,6 +256,7 @@ class SinceDecided:
                 alone = replace(
                     self,
                     windows=replace(self.windows, window=window),
+                    # Only what is at fault in the window: the sources are to say by whom.
                     apis=tuple(sorted({*faults}.intersection(self.apis))),
                     known={},
                 )
@@ -276,6 +283,8 @@ class SinceDecided:
             origin: Begin of the window that counts where the decision names no days; null for none.
             level: Tolerated probability of any alarm, by how many windows later this one is.
         """
+        # A file of an earlier version names no days: the first window that was checked stands for
+        # them.
         base, begin = self._decided or origin, self.windows.window.since
         if base is None or begin is None:
             return None
@@ -314,6 +323,7 @@ class SinceDecided:
         begin, period, source = self.windows.window.since, self._period, self.windows.window.source
         if base is None or begin is None or not self.apis:
             return None
+        # A Sunday has other users than a Monday: days are compared with days of their weekday.
         is_weekday = like and period == "day"
         since = window_at(base, period)
         since -= timedelta(days=(since - begin).days % 7) if is_weekday else timedelta()
@@ -326,6 +336,7 @@ class SinceDecided:
                 if self._read(span).size >= self._k:
                     return span
             since = end_of(since, period)
+            # A gap of years in the logs would use up all that are tried.
             [(oldest,)] = self.windows.database.rows("windows/oldest", since=since)
             if oldest is None:
                 return None

@@ -32,16 +32,19 @@ def check_list(population: Population, decision: Decision, in_use: ListInUse) ->
         return tuple(sorted(population.named(names)))
 
     left = {called(each.most): called(each.least) for each in in_use.left}
+    # Both ends of each list in one check, whose limits hold together.
     sets = sorted({apis for pair in left.items() for apis in pair if apis})
     report = report_check(population, replace(decision, allow=tuple(sets)))
     verdicts: dict[ApiSet, Verdict] = {}
     limits: dict[ApiSet, tuple[float, float]] = {}
     for most, least in left.items():
+        # The empty set was not tested, as it exposes nobody.
         within, above = (report.verdicts.get(apis, "allow") for apis in (most, least))
         is_known = not (in_use.strangers or decision.no_evidence.keys() & {*most})
         passes: Verdict = "allow" if within == "allow" and is_known else "undecided"
         verdicts[most] = "block" if above == "block" else passes
         (lower, _), (_, upper) = (report.limits.get(apis, (0.0, 0.0)) for apis in (least, most))
+        # Of what nobody observed nothing is limited from above.
         limits[most] = (lower, upper if is_known else 1.0)
     return replace(
         report,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fpmonitor.answers.panel import WindowUsers, in_both
 from fpmonitor.export.exporter import printable
 
+# One of four hosts that sends broken values is enough.
 _SHARE = 0.2  # of the users who have a value, with one of another form
 _FEWEST = 20  # users of whom a habit can be told
 _KNOWN = 200  # users who had come before, of whom those of a day are often few
@@ -26,6 +27,7 @@ _COMMONEST = 5000  # values of each window that are looked at, and characters of
 _LENGTH = 400
 _SURE = 5  # times k users of a source, of whom chance is no half
 _FEWER = 0.5  # of the users of a source, beside those of all
+# How a status is written in the place of a value, such as `(error)`.
 _ERRORS = re.compile(r"\((?!value)\w+\)")
 _RUNS = ((re.compile(r"[a-z]+"), "a"), (re.compile(r"[A-Z]+"), "A"), (re.compile(r"[0-9]+"), "0"))
 
@@ -52,6 +54,7 @@ def find_faults(before: WindowUsers, after: WindowUsers, *, k: int) -> dict[str,
         # What fewer than k users have shows in no fault.
         common = [{c: n for c, n in count.items() if n >= k} for count in counts]
         is_alike = all(map(_are_most, common, counts))
+        # Lists of fonts are rare each: of what is left of them nothing can be said.
         words = _less_variety(*common) if is_alike else None
         words = words or _other_form(_counts(had), counts[1], texts=after.texts(api), k=k)
         if words is not None:
@@ -69,9 +72,11 @@ def changed_sources(
 ) -> Iterator[tuple[str, str]]:
     """Yield what became of each source: its users then and now, where they are k or more."""
     both = {*had} & {*has}
+    # All sources may halve in a holiday: each is held against what all of them do.
     season = sum(has[name] for name in both) / max(sum(had[name] for name in both), 1)
     for name in sorted({*had, *has}):
         expected, users, shown = had.get(name, 0), has.get(name, 0), printable(name)
+        # A source alone would be its own season, and could fall to nothing unseen.
         if len(both) > 1 or name not in both:
             expected = round(min(season or 1.0, 1.0) * expected)
         if not had.get(name):
@@ -95,6 +100,7 @@ def _counts(codes: NDArray[np.integer[Any]]) -> dict[int, int]:
 
 def _less_variety(before: Mapping[int, int], after: Mapping[int, int]) -> str | None:
     had, has = _variety(before), _variety(after)
+    # That nearly all share a value which all have now is no news.
     if len(after) == 1 and max(before.values()) < 0.9 * sum(before.values()):
         return "the same value for all"
     return "far fewer values" if has * _VARIETY <= had else None
@@ -104,6 +110,7 @@ def _variety(counts: Mapping[int, int]) -> float:
     """Return how many values of equal share have the entropy of these."""
     shares = np.fromiter(counts.values(), dtype=np.float64)
     shares /= shares.sum()
+    # By entropy rather than by number: a hundred rare values may come and go.
     return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
@@ -127,6 +134,7 @@ def _other_form(
     usual = sum(count for count in forms.values() if count == 1) / sum(before.values())
     least = max(k, (_SHARE + usual) * users)
     ordered = sorted(text_counts.items(), key=lambda one: -one[1])[:_COMMONEST]
+    # No text: a value that the browser randomises, or an empty one, which has no form.
     ordered = [(text, count) for text, count in ordered if text]
     errors = sum(count for text, count in ordered if _ERRORS.fullmatch(text))
     if errors >= least:
@@ -145,12 +153,14 @@ def _commonest(counts: Mapping[int, int]) -> list[int]:
 
 def _is_cut(text: str, known: list[str]) -> bool:
     """Whether a text is the beginning of a longer one, which is more than a number or a word."""
+    # The texts that a beginning begins follow it in order, so one comparison is enough.
     at = bisect.bisect_left(known, text)
     return len(text) >= 3 and at < len(known) and known[at].startswith(text) and known[at] != text
 
 
 def _form(text: str) -> str:
     """Return a text with each run of letters or digits as one."""
+    # Values of strangers may have megabytes, and 5,000 of each window are looked at.
     text = text[:_LENGTH]
     for run, letter in _RUNS:
         text = run.sub(letter, text)

@@ -100,6 +100,7 @@ def message(body: Mapping[str, Any], *, details: str | None) -> dict[str, Any]:
         replace(event, title=spoken(event.title, unit), todo=spoken(event.todo, unit))
         for event in _events(body)
     ]
+    # `min` keeps the first of equals, and events come in the order of what matters.
     first = min(events, key=lambda event: _ORDER[event.severity])
     payload: dict[str, Any] = {
         "id": body["id"],
@@ -119,6 +120,7 @@ def message(body: Mapping[str, Any], *, details: str | None) -> dict[str, Any]:
         "runbook": f"docs/runbook.md#{first.about.replace(' ', '-')}",
         "details": details,
     }
+    # Commands are whole or gone, as half a command may run: all but three other titles go first.
     while len(encoded(payload)) > MOST_BYTES:
         if len(payload["also"]) > _NAMED:
             payload["also"].pop()
@@ -143,6 +145,7 @@ def _events(body: Mapping[str, Any]) -> Iterator[_Event]:
     """Yield what a notice tells, the most important of each severity first."""
     changed = body["changed"]
     yield from _above(changed, (body.get("policy") or {}).get("budget"))
+    # The table above is in the order of what matters.
     for problem in sorted(body["problems"], key=lambda one: [*_PROBLEMS].index(one["kind"])):
         severity, title, todo = _PROBLEMS[problem["kind"]]
         if problem.get("new", True):

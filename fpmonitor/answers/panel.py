@@ -139,6 +139,7 @@ def compare(
     """
     both = in_both(before, after)
     alone = [_others(window, known) for window, known in zip((before, after), both, strict=True)]
+    # Tested or not, it counts among the tests: their number must not follow from who came.
     is_told = min(map(len, alone)) >= (2 if audience is Audience.OWNER else k)
     for names in tables:
         if is_told:
@@ -150,6 +151,7 @@ def compare(
             if names in rarity_of:
                 yield PanelFinding(apis=names, compared="rarity")
         if len(names) == 1:
+            # Of single APIs alone: a set changes whenever one of its APIs does.
             yield _compare_both((before, after), both, names, k=k, audience=audience)
 
 
@@ -160,6 +162,7 @@ def in_both(before: WindowUsers, after: WindowUsers) -> tuple[NDArray[np.intp], 
         return nobody, nobody
     first = int(before.people.min())
     size = int(before.people.max()) - first + 1
+    # Users of a window have numbers close to each other; else the table would be mostly empty.
     if size > 64 * len(before.people):
         _, earlier, later = np.intersect1d(
             before.people, after.people, assume_unique=True, return_indices=True
@@ -195,6 +198,7 @@ def _compare_others(
     """
     drawn = functools.partial(_drawn, windows, names=names, k=k, audience=audience)
     found = drawn(rows=alone)
+    # The larger p-value of both counts: a season alone passes one of them (certificate/panel.md).
     laws, rarities = [found.law], [found.rarity] if rarity else []
     if any(len(rows) < window.size for rows, window in zip(alone, windows, strict=True)):
         everybody = drawn(rows=[slice(None), slice(None)])
@@ -281,6 +285,7 @@ def _drawn(
         for window, at in zip(windows, rows, strict=True)
     ]
     tuples, counts = _aligned(pair[0].table, pair[1].table)
+    # From the counts, so that the same windows give the same p-values at each look.
     seed = seed_of("drift", *names, _digest(*counts))
     return _Drawn(tuples, counts, (pair[0].hidden, pair[1].hidden), seed)
 
@@ -299,6 +304,7 @@ def _compare_both(
     least = k if audience is Audience.OTHERS else 1
     if len(pair[0]) < least:
         return PanelFinding(apis=names, compared="changed")
+    # An exact sign test per value: who keeps a value is in none.
     test = compare_changes(*pair, least=least)
     codes, counts = _counted(*pair)
     text = functools.partial(_text, texts=windows[1].texts, name=api)
@@ -316,6 +322,7 @@ def certain(
 ) -> Iterator[MovedValue]:
     """Name values in the same breath as tests: so they are corrected for all of these as well."""
     for value in values:
+        # Bonferroni's correction, by the number of tests whose adjusted p-values stand beside it.
         p_value = (value.p_value or 0.0) * tests
         if p_value <= false_alarms:
             tells_of_few = audience is Audience.OTHERS and None in (value.before, value.after)
@@ -358,6 +365,7 @@ def _without_hidden(table: CodeTable, k: int, audience: Audience) -> _Counted:
     weights = table.weights.copy()
     weights[np.argmax(weights)] += hidden
     columns = tuple(column[~rare] for column in table.columns)
+    # k - 1 whatever their number is, so that tests allow for the most there may be.
     return _Counted(CodeTable(columns, table.cardinalities, weights[~rare]), k - 1)
 
 
@@ -392,8 +400,10 @@ def _moved_values(
     """Codes and values with the smallest p-values; what fewer than k have now is not told."""
     p_values = test.cell_p_values
     shares = [window / window.sum() for window in counts]
+    # Stable, so that equal values come in the order of their codes at each look.
     order = np.argsort(p_values, kind="stable")
     grew = (shares[1] > shares[0])[order]
+    # The n-th of its direction: a release with many texts must not push the values that shrank out.
     order = order[np.where(grew, grew.cumsum(), (~grew).cumsum()) <= _LISTED_VALUES]
     for i in order[p_values[order] < 1].tolist():
         has_k_users = [bool(window[i] >= k) for window in counts]
@@ -418,5 +428,6 @@ def _text(code: int, *, name: str, texts: Callable[[str], Mapping[int, str | Non
 def _digest(*arrays: NDArray[np.int64]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for array in arrays:
+        # One order of bytes, so that all machines draw alike.
         digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
     return digest.hexdigest()

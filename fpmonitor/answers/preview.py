@@ -23,6 +23,7 @@ def limits_of_left(population: Population, decision: Decision) -> Measure:
     """
 
     def measure(most: Sequence[str], least: Sequence[str]) -> tuple[float, float]:
+        # From below what surely stays, from above all that may.
         low, high = preview_sets(population, decision, [least, most])
         return low.lower, high.upper
 

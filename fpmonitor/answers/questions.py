@@ -66,16 +66,19 @@ def decide_and_list(
     if database is None or decide_question.components:
         return decide_sets(population, decide_question, counter=counter)
     listed = list_questions(database)
+    # Read before the decision: what is asked now is not among what was asked before.
     registered = [each.question for each in listed if each.answer is None]
     decision = decide_sets(population, decide_question, registered=registered, counter=counter)
     question = asked_question(
         population, decision.policy, setting=decision.setting, missing=decision.missing
     )
+    # A registered question has a level of its own, whatever else was asked.
     if decision.policy.delta is not None and not decision.registered:
         before = questions_before(question, listed, fixed=decision.universe is None) or 0
         decision = replace(decision, asked_before=before)
         decision = replace(decision, guarantee=guarantee(decision))
     try:
+        # An interrupt must leave no decision that was answered and is not listed.
         with INTERRUPTS.held():
             store.add_asked(database, untyped(question), untyped(AnswerSummary.of(decision)))
     except StoreError as error:

@@ -113,11 +113,6 @@ def rank_sets(
             that a user must have where absent ones are dropped.
         sets: The API sets; when there is none, all sets of up to `size` of the candidates.
         size, candidates: See `sets`; all APIs that may be named by default.
-
-    Raises:
-        PolicyError, UnknownNameError, UndecidableError: A number out of range, an API never
-            observed, fewer than k users.
-        InputError: No set, or an empty one.
     """
     distinct = _distinct(population, question, sets, size, candidates)
     together = sorted({api for apis in distinct for api in apis})
@@ -125,6 +120,7 @@ def rank_sets(
     check_users(eligible_users.users, question.k)
     question = eligible_users.question(question)
     k, n = question.k, question.users
+    # The unbiased estimate is defined up to m users, and right for draws from the population alone.
     if n <= eligible_users.users and question.sample.departure == NO_DEPARTURE:
         basis: Basis = "unbiased"
         spectra = eligible_users.source(together).spectra(distinct)
@@ -134,6 +130,7 @@ def rank_sets(
         exposures = [_unbiased(spectrum, k, n) for spectrum in spectra_shown]
     else:
         basis = "upper"
+        # The first of a ranking was chosen by its limit: all of them must hold together.
         sample = population.sample(question, distinct, chosen=True)
         sample.ask(distinct)
         spectra_shown = [sample.disclosed(apis).most for apis in distinct]
@@ -210,6 +207,7 @@ def _ranked(
 
 def _places(scores: NDArray[np.float64]) -> NDArray[np.intp]:
     """Place of each score, the highest first; equal ones (up to rounding) share a place."""
+    # Sums of the same shares in another order differ in their last digits.
     rounded = np.round(scores, 12)
     places: NDArray[np.intp] = 1 + np.searchsorted(np.sort(-rounded), -rounded)
     return places

@@ -131,6 +131,7 @@ def _most_of_all(found: CohortReport, sample: CertifiedSample, least: float) -> 
     def may_count(seen: int) -> bool:
         return share_limits(seen, sample.users, delta)[1] >= least
 
+    # Cohorts that are not listed have no limits of their own: one of them may be the worst.
     if may_count(0 if found.others is None else found.others.users):
         return 1.0
     return max((each.upper for each in found.cohorts if may_count(each.users)), default=0.0)

@@ -201,10 +201,12 @@ def find_renewal(
         decided_on=decision.users,
         days=decision.days,
         vanished=vanished,
+        # Coverage is null of fewer than k users: an API of a single client is not named.
         unknown=tuple(api for api in apis if api not in candidates and had[api] is not None),
         moved=None if compared is None else _moved(findings),
         moved_since=moved_since,
         would_allow=tuple(apis for apis, verdict in others.items() if verdict == "allow"),
+        # Blocked sets that these users block as well are no news.
         would_block=tuple(
             apis for apis, verdict in others.items() if verdict == "block" and apis in undecided
         ),
@@ -217,6 +219,7 @@ def find_renewal(
 
 def share_of_false_moves(place: int) -> float:
     """Return what a window may be wrong by; the shares of all windows add up to all."""
+    # Its share by the calendar, as windows have of delta (certificate/windows.md, 13).
     return math.exp(-needed_evidence(FALSE_MOVES, place=place, successes=0))
 
 
@@ -226,6 +229,7 @@ def _moved(alarms: Sequence[PanelFinding]) -> tuple[MovedApi, ...]:
     Not why a value is gone, unless it is of a browser, whose versions go all the time.
     """
     found: dict[str, MovedApi] = {}
+    # `setdefault` keeps the first: a change of values explains why others seem to come.
     for alarm in sorted(alarms, key=lambda alarm: alarm.compared != "changed"):
         [api] = alarm.apis
         new = [one.value for one in alarm.values if one.value and one.grew]
@@ -249,6 +253,7 @@ def _moved(alarms: Sequence[PanelFinding]) -> tuple[MovedApi, ...]:
 
 def _value_name(text: str) -> str:
     """Name a value on one line, by what it begins with."""
+    # Values come from clients: a newline would forge a line of the log of whoever is told.
     line = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
     return line if len(line) <= _LETTERS else line[: _LETTERS - 1] + "…"
 

@@ -12,6 +12,7 @@ from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.answers.demand import observed_apis, unobserved_apis
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import plug_in_exposure, unbiased_exposure
+from fpmonitor.policy import NO_DEPARTURE
 from fpmonitor.results import Result
 from fpmonitor.safe_files import typed
 
@@ -190,6 +191,7 @@ def report_scripts(
     alone = {api: apis for api in read if (apis := observed_apis((api,), known, means))}
     parts = {name: _parts(apis, decision) for name, apis in observed.items()}
     sets = {*chain.from_iterable(parts.values()), *earlier.values(), *alone.values()}
+    # The worst script is chosen by looking: limits of all of them hold together.
     sample = population.sample(question_of(decision), [policy.candidates, *sets], chosen=True)
     sample.ask(sets)
     lines = [
@@ -216,7 +218,7 @@ def report_scripts(
         budget=policy.budget,
         delta=sample.question.delta,
         users=sample.users,
-        basis="unbiased" if sample.question.users <= sample.users else "upper",
+        basis=_basis(sample),
         scripts=tuple(sorted(lines, key=lambda line: (line.place, -len(line.sites), line.script))),
         weights={api: _exposure(sample, apis) for api, apis in alone.items()},
         stability=_stability(now, then) if before else None,
@@ -286,9 +288,18 @@ class _Services(msgspec.Struct):
     categories: dict[str, list[dict[str, dict[str, Any]]]]
 
 
+def _basis(sample: CertifiedSample) -> Basis:
+    """Return what scripts are ranked by, as sets are by `rank_sets`."""
+    question = sample.question
+    is_right = question.users <= sample.users and question.sample.departure == NO_DEPARTURE
+    return "unbiased" if is_right else "upper"
+
+
 def _exposure(sample: CertifiedSample, apis: ApiSet) -> float:
-    question, spectra = sample.question, sample.disclosed(apis)
-    unbiased = unbiased_exposure(spectra.most, k=question.k, population=question.users)
+    question, unbiased = sample.question, None
+    if _basis(sample) == "unbiased":
+        spectrum = sample.disclosed(apis).most
+        unbiased = unbiased_exposure(spectrum, k=question.k, population=question.users)
     return _limits(sample, apis)[1] if unbiased is None else unbiased
 
 
@@ -310,6 +321,7 @@ def _taken(reads: ScriptExposure, left: ScriptExposure) -> ScriptExposure:
     lower, upper = 0.0, None
     if whole:
         lower = max(0.0, reads.lower - (left.upper or 0.0))
+        # Interval arithmetic: each end is wrong only where one of two limits is.
         upper = max(0.0, (reads.upper or 0.0) - left.lower) if apis else 0.0
     return ScriptExposure(apis=apis, plug_in=reads.plug_in - left.plug_in, lower=lower, upper=upper)
 
@@ -322,6 +334,7 @@ def _verdict(reads: ScriptExposure, budget: float) -> Verdict:
 
 def _places(exposures: Mapping[str, float]) -> dict[str, int]:
     """Scripts that expose more, plus one; equal ones (up to rounding) share a place."""
+    # Sums of the same shares in another order differ in their last digits.
     rounded = {name: round(exposure, 12) for name, exposure in exposures.items()}
     first: dict[float, int] = {}
     for place, exposure in enumerate(sorted(rounded.values(), reverse=True), start=1):
@@ -335,6 +348,7 @@ def _stability(now: Mapping[str, float], then: Mapping[str, float]) -> Stability
     common = sorted(now.keys() & then.keys())
     tau = None
     pairs = [(round(now[name], 12), round(then[name], 12)) for name in common]
+    # Of ties alone SciPy returns not-a-number, which no JSON can hold.
     if all(len({pair[side] for pair in pairs}) > 1 for side in (0, 1)):
         tau = float(kendalltau(*zip(*pairs, strict=True)).statistic)
     return Stability(
@@ -364,6 +378,8 @@ def _agreement(lines: Sequence[ScriptLine]) -> Agreement:
     named = {line.host for line in foreign if line.listed}
     hosts = len({line.host for line in foreign})
     both, either = len(blocked & named), len(blocked | named)
+    # Cohen (1960) in whole numbers: multiplied by the square of the hosts, no division comes before
+    # the last.
     same, total = (both + hosts - either) * hosts, hosts * hosts
     by_chance = len(blocked) * len(named) + (hosts - len(blocked)) * (hosts - len(named))
     return Agreement(

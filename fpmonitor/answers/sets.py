@@ -14,6 +14,7 @@ def check_named_sets(sets: Iterable[Sequence[str]]) -> list[Sequence[str]]:
     Raises:
         InputError: A name where a set is meant, or one set where several are.
     """
+    # A text is a sequence of texts to Python, and would be a set per letter.
     if isinstance(sets, str):
         raise InputError(f"sets: did you mean [[{sets!r}]]?")
     wanted = list(sets)

@@ -27,6 +27,7 @@ def shared_values(population: Population, apis: Iterable[str], k: int) -> dict[s
     for api in sorted(set(apis) & set(snapshot.apis)):
         [codes] = snapshot.codes([api])
         counts = np.bincount(codes)
+        # That nobody was asked is no value that one could show in place of another.
         counts[ABSENT] = 0
         code = int(counts.argmax())
         status, text = snapshot.values(api).get(code, ("", None))

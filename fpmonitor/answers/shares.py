@@ -139,6 +139,8 @@ def shares_of_logs(
         automated=publishable_count(visitors.automated, k),
         days=(min(visitors.days), max(visitors.days)),
         rejected=visitors.rejected,
+        # One address with a tenth of the visitors may be a proxy, or a single machine that writes
+        # lines.
         busiest=busiest / users if busiest >= max(k, _BUSY * users) else None,
     )
 
@@ -147,6 +149,7 @@ class _Visitors:
     """Visitors of access logs so far, and how many requests of each address count."""
 
     def __init__(self, columns: Sequence[str]) -> None:
+        # Drawn anew and kept nowhere: digests of addresses tell nothing once this has ended.
         self._columns, self._key = columns, secrets.token_bytes(32)
         self._seen: set[bytes] = set()
         self.counts: Counter[str | None] = Counter()
@@ -156,6 +159,7 @@ class _Visitors:
 
     def take(self, requests: Sequence[tuple[str, str, str] | None]) -> None:
         """Take in days, addresses and user agents of requests; null for one that tells none."""
+        # Each agent once: the list of robots is long, and a log repeats few agents.
         agents = list({visitor[2] for visitor in requests if visitor})
         browsers = dict(zip(agents, are_browsers(agents).tolist(), strict=True))
         for visitor in requests:
@@ -175,6 +179,8 @@ class _Visitors:
                 self.automated += 1
 
     def _digest(self, *parts: str) -> bytes:
+        # 80 bits: two of a billion visitors have one digest with a probability of one in 2.4
+        # million.
         return hashlib.blake2b("\0".join(parts).encode(), key=self._key, digest_size=10).digest()
 
 
@@ -203,6 +209,7 @@ def shares_of_counts(
     listed = sorted((-users, name) for name, users in counts.items() if name and users >= k)
     stratum_sizes = {name: -negative for negative, name in listed if name != "other"}
     total = sum(counts.values())
+    # Fewer than k would follow from the total: the smallest that is named joins them.
     if 0 < total - sum(stratum_sizes.values()) < k and stratum_sizes:
         stratum_sizes.popitem()  # the rest must not follow from it
     if rest := total - sum(stratum_sizes.values()):
@@ -228,6 +235,7 @@ def shares_of_counts(
         by=by,
         shares={
             name: (
+                # Outward, and never to 0 or 1: a stratum that occurs has some users, and not all.
                 max(math.floor(low * unit), 1) / unit,
                 min(math.ceil(high * unit), unit - 1) / unit,
             )

@@ -123,8 +123,10 @@ def _report(
         tests=tests,
     )
     spectrum = values.spectrum if len(values.words) else None
+    # Kept values are few: also how many there are would tell of groups below k.
     hidden = 0 if spectrum is None else spectrum.users_below(question.k)
     suppressed = audience is not Audience.OWNER and hidden < question.k
+    # Limits follow from the groups: they would tell of few users as counts do.
     lower, upper = (None, None) if suppressed else limits.of(spectrum)
     return SketchExposure(
         apis=values.apis,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -38,9 +39,10 @@ from fpmonitor.disclosure import (
 )
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.policy import Drawn, Look, disclosed_from
-from fpmonitor.population.beside import USERS, SpectrumBeside, days_in_words, unit_spectrum
+from fpmonitor.population.beside import USERS, SourceBeside, days_in_words, unit_spectrum
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.population.level_source import LevelSource
+from fpmonitor.population.visits import VisitSource
 from fpmonitor.results import Members
 from fpmonitor.safe_files import read_json, typed
 from fpmonitor.spectrum import CohortSpectrum
@@ -186,6 +188,7 @@ def facts_of(
         days=population.snapshot.days(disclosed_from(k)),
         account=population.members(k),
         look=eligible_users.model(decision.policy.sample).look,
+        # By the key of the data: whoever changed a wish in the file cannot note it anew.
         wishes=eligible_users.sealed(decision.wished),
         # Others are not told, and cannot refute what a decision says.
         first_names=eligible_users.first_of(decision.asked)
@@ -200,6 +203,7 @@ def facts_of(
     )
     registered = registered_in_log(population, [q.question for q in listed if q.answer is None])
     level = level_of(question, registered, universe=decision.universe)
+    # Of the level those who were searched have a part: the rest is for the others.
     whole = 1 if decision.confirmation is None else SEARCH_SHARE
     is_fixed, users = decision.universe is None, decision.users
     return replace(
@@ -291,6 +295,7 @@ def _wishes_and_account(decision: Decision, facts: Facts) -> Iterator[Discrepanc
         yield Discrepancy("account", _LACKING, is_certain=False)  # others get none
     elif decision.account and facts.account:
         known = facts.account
+        # Later logs can only add members: what the file counts beyond these was never there.
         more = any(number > known.get(of, 0) for of, number in decision.account.items())
         reason = _OTHERWISE if more else "by now it is more" * (decision.account != known)
         yield Discrepancy("account", reason, is_certain=more)
@@ -383,7 +388,9 @@ def departures_of_tests(decision: Decision) -> Iterator[Discrepancy]:
         proofs.append(("confirmation.proof", tested.proof, rest.proofs(1)))
     for name, proof, known in proofs:
         if has_tests_of_now(decision):
+            # Only of this version's tests: of an earlier one numbers may differ and be as good.
             found = _other_numbers(proof, known, name)
+            # One of each proof, the surest: an array that differs does so in a thousand places.
             yield from sorted(found, key=lambda each: not each.is_certain)[:1]
 
 
@@ -400,6 +407,7 @@ def _other_numbers(claim: Any, found: Any, path: str) -> Iterator[Discrepancy]:
     else:
         numbers = [type(value) in {int, float} for value in (claim, found)]
         alike = all(numbers) and math.isclose(claim, found, rel_tol=_AS_FOUND, abs_tol=_LEAST)
+        # `True == 1` to Python, and a file may hold either.
         if not alike and (claim != found or type(claim) is not type(found)):
             of_question = not {*path.split(".")}.isdisjoint(_ASKED)
             yield Discrepancy(path, _NOT_ASKED if of_question else _OTHER_TESTS, of_question)
@@ -451,9 +459,11 @@ def bear_out(
     for each in departures(decision, facts_of(population, decision, listed)):
         if each.reason and each.is_certain and (with_names or each.claim != "names"):
             raise not_credible(f"`{each.claim}`, {each.reason}")
+    # An exact decision has no tests: its lists are counts.
     for each in () if decision.is_exact else departures_of_tests(decision):
         if each.reason and each.is_certain:
             raise not_credible(f"`{each.claim}`, {each.reason}")
+    # Others are told masked spectra, which need not settle what all the users do.
     if population.audience is Audience.OWNER:
         check_lists(population, decision)
     return True
@@ -473,11 +483,12 @@ def count_spectra(
         exact: Do not pool groups of fewer than k users; for the owner of the data only.
     """
     exact = may_count_below(population.audience, wanted=exact)
+    # Null: groups as they are, for the owner.
     k = None if exact else decision.policy.k
     eligible_users = users_decided_on(population, decision)
-    if (decision.policy.by_visits or decision.policy.has_conditions) and not exact:
+    if decision.policy.cohorts is not None and not exact:
         raise InputError(
-            "spectra: tests of cohorts, links or visits do not read pooled groups of fewer than k",
+            "spectra: tests of cohorts do not read pooled groups of fewer than k",
             hint="--unsafe-counts, if they stay with you",
         )
     facts = replace(facts_of(population, decision, listed), counters=counters)
@@ -493,6 +504,7 @@ def count_spectra(
             chains = () if anew.confirmation is None else anew.confirmation.chains
             lists = {name: getattr(anew, name) for name in ("allow", "block", "undecided")}
             facts = replace(facts, again=SearchedAgain(chains=chains, **lists))
+        # Sets of chains were tested on the others alone, by the values that counted there.
         chained = sorted({apis for chain in tested.chains for apis in chain})
         chained_spectra = rest.kept_spectra(chained, tested.level)
         others = [*map(partial(_groups, source, k), chained, chained_spectra)]
@@ -528,12 +540,30 @@ def _groups(
         return SetGroups(apis=tuple(words), groups=())
     if source.least is not None:
         return SetGroups(apis=tuple(words), groups=tuple(source.ranges(words)))
-    found = spectrum.groups() if k is None else publishable_groups(spectrum, k)
+    units = source.parts if isinstance(source, SourceBeside) else {USERS: source}
+    told = {}
+    for name, each in units.items():
+        one = unit_spectrum(spectrum, name)
+        told[name] = tuple(one.groups() if k is None else _pools(each, k, words, one))
     of_users = unit_spectrum(spectrum, USERS)
     within = of_users.groups_by_cohort() if isinstance(of_users, CohortSpectrum) else ()
-    parts = spectrum.parts if isinstance(spectrum, SpectrumBeside) else {}
-    beside = {name: tuple(one.groups()) for name, one in parts.items() if name != USERS}
-    return SetGroups(apis=tuple(words), groups=tuple(found), cohorts=within, beside=beside)
+    return SetGroups(apis=tuple(words), groups=told.pop(USERS), cohorts=within, beside=told)
+
+
+def _pools(
+    source: SpectrumSource, k: int, words: Sequence[str], spectrum: CountSpectrum
+) -> list[tuple[int, int, int]]:
+    """Pool the groups of fewer than k users of one unit; of visits those of each draw.
+
+    All draws hold the same users: k members of groups of several may be one user.
+    """
+    if not isinstance(source, VisitSource):
+        return publishable_groups(spectrum, k)
+    pools = Counter[tuple[int, int]]()
+    for draw in source.draws:
+        for least, most, users in publishable_groups(draw.spectrum(words), k):
+            pools[least, most] += users
+    return [(least, most, users) for (least, most), users in sorted(pools.items())]
 
 
 def read_spectra(path: Path, decision: Decision) -> DecisionSpectra:

@@ -224,6 +224,7 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
     since = now if report.since is None else report.since.isoformat()
     until = None if report.until is None else report.until.isoformat()
     is_next = until is not None and before is not None and until != before.until
+    # A window without any API of the list ends no violation.
     is_next = is_next and not report.lacks_all
     sets = []
     for apis, verdict in report.verdicts.items():
@@ -232,6 +233,7 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
             found = replace(found, verdict=verdict, since=since, quiet=0)
         elif verdict == found.verdict:
             found = replace(found, quiet=0)
+        # Quiet windows are counted in a row, without those whose logs are at fault.
         elif found.verdict == "block" and is_next and report.faults.keys().isdisjoint(apis):
             quiet = found.quiet + 1
             is_over = quiet >= _ENDS_AFTER
@@ -240,6 +242,7 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
         sets.append(replace(found, limits=report.limits[apis]))
     users = () if before is None else before.users
     if report.users is not None and until != (None if before is None else before.until):
+        # Each window once: a second look at one must not weigh twice in the median.
         users = (*users, report.users)[-_USUAL_WINDOWS:]
     renewal = report.renewal
     moved = () if renewal is None else renewal.moved or ()
@@ -286,6 +289,8 @@ def taken_back(
     """
     sets = []
     for found in before.sets:
+        # A day within a longer window has no verdicts of its own: then nothing is taken back of
+        # sets.
         now = {} if report is None else report.verdicts
         is_shown = now.get(found.apis, found.verdict) == "block"
         was_here = found.verdict == "block" and found.since == since
@@ -319,11 +324,13 @@ def again(
     """
     known = {found.what: found for found in known_again(before)}
     found = {}
+    # The same window looked at again, as after late logs, is no second one.
     last = before if before is not None and before.until != after.until else None
     lasts = after.until is None or (last is not None and last.shows_sets and after.shows_sets)
     if renewal.sets and lasts and not any(_tells_sets(body, renewal) for body in told):
         found["sets"] = "; ".join(renewal.sets)
     moved = renewal.moved or ()
+    # A new browser changes other APIs for those who have it, so for as many users at most.
     updated = max((one.moved for one in moved if one.changed and one.releases), default=0.0)
     for one in moved:
         is_release = one.changed and one.moved <= updated
@@ -503,6 +510,7 @@ def next_steps(
     """
     stored, steps = ["--db", str(database)], []
     if after.above:
+        # The first by name, so that a notice that is sent again names the same.
         apis = ",".join(min(after.above))
         when = ["--by", by or "week"]
         steps.append(["exposure", *when, "--apis", apis, "--k", str(decision.policy.k)])
@@ -534,6 +542,7 @@ def decide_again(
     It is about the APIs of now: who pasted it with those that have vanished was told so again.
     """
     policy, view = decision.policy, decision.view
+    # Ten digits: `repr` of a share that was computed may have seventeen.
     words = ["fpmonitor", "decide", "--k", str(policy.k), "--budget", f"{policy.budget:.10g}"]
     if policy.delta is None:
         words += ["--setting", "sample"]
@@ -547,12 +556,14 @@ def decide_again(
         ("bias", f"{sample.bias:.10g}", "1"),
         ("fake-share", f"{sample.fake_share:.10g}", "0"),
         ("cluster", sample.cluster, None),
+        # What stands in a file is named as one: the decision does not know where it was.
         ("strata", "SHARES.toml" if sample.strata else None, None),
         ("what-if", "TRANSFORMS.toml" if view.transforms else None, None),
     ):
         if value != usual:
             words += [f"--{option}", str(value)]
     if (cohorts := policy.cohorts) is not None:
+        # The short names, as `family`: the long ones have spaces.
         kinds = {kind: name for name, kind in KINDS.items() if name != kind}
         words += ["--given", ",".join(kinds.get(each, each) for each in cohorts.given)]
         menu = ",".join(kinds.get(each, each) for each in cohorts.menu)
@@ -567,6 +578,10 @@ def decide_again(
     words += ["--union-with", "OTHER.json"] * len(decision.union_with)
     words += ["--realised"] if policy.realised else []
     words += ["--drop-automation"] if view.drop_automation else []
+    for option, wished in (("must", decision.must), ("never", decision.never)):
+        left = [api for api in wished if api not in vanished]
+        words += [f"--{option}", ",".join(left)] if left else []
+    words += ["--weights", "WEIGHTS.toml"] if decision.weights else []
     now = [*(api for api in policy.candidates if api not in vanished), *appeared]
     words += ["--candidates", ",".join(now or policy.candidates)]
     return shlex.join([*words, "--db", str(database), "-o", "new.json"])

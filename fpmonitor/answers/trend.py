@@ -41,6 +41,7 @@ from fpmonitor.unit import Unit, check_limits, told_unit, weakest
 from fpmonitor.version import __version__
 
 Against = Literal["previous", "first"]
+# Goes up with each change of what is found in a window, so that nothing of before is taken over.
 _EDITION = 4
 _HELD = 8  # windows in memory: one to be compared with of each weekday, and the one that is read
 
@@ -246,6 +247,7 @@ def report_trend(
     sizes = [place.found.users for place in places if place.found.users >= k]
     if not sizes:
         raise UndecidableError(f"no {windows.division} has {k} users", hint="take longer windows")
+    # One population for all windows, or their exposures could not be compared.
     question = question.among(max(int(np.median(sizes)), k))
     growing = {apis for apis in wanted if windows.may_be_masked(apis)}
     lines = functools.partial(
@@ -288,6 +290,8 @@ def _places(
         earlier = references.get(lane := _lane(span, windows.division))
         before = None if earlier is None else earlier.span.window.since
         found = _unpacked(kept_window, windows, apis)
+        # The comparison is made anew where the window before is another, or says something else
+        # now.
         is_moved = kept_window.against != before or (earlier is not None and earlier.is_new)
         is_new = found is None or (found.users >= k and is_moved)
         if found is None or is_new:
@@ -299,12 +303,14 @@ def _places(
                 found = replace(found, tested=tuple(tested))
             content = msgspec.msgpack.encode(found)
             fresh.append(KeptWindow(span=span, against=before, content=content))
+        # Before it has a number: others would see that one is missing.
         if windows.audience is Audience.OTHERS and found.users < k:
             continue  # nor that there was anybody
         is_named = windows.audience is Audience.OWNER or windows.division not in PARTS
         name = span.name if is_named else f"{windows.division} {len(places) + 1}"
         place = _Place(span=span, name=name, found=found, against=earlier, is_new=is_new)
         places.append(place)
+        # A window of few users is compared with nothing, and nothing with it.
         if found.users >= k and (earlier is None or against == "previous"):
             references[lane] = place
     windows.keep(question_parts, fresh)
@@ -325,6 +331,7 @@ def _unpacked(kept_window: KeptWindow, windows: Windows, apis: Sequence[str]) ->
         found = msgspec.msgpack.decode(kept_window.content, type=_Found)
     except msgspec.MsgspecError as error:
         raise _tampered() from error
+    # What shows a value to be noise may have come with later visits: then the window is read again.
     known = found.contradicted
     return found if known is None or known == windows.contradicted(apis) else None
 

@@ -76,6 +76,7 @@ def price_of_trust(
     if knowledge not in KNOWLEDGE:
         raise InputError(f"trust: {knowledge!r} is none of {', '.join(KNOWLEDGE)}")
     levels = []
+    # Once for all levels, which each need them.
     singles = [sample.disclosed([api]).most for api in apis]
     for level in KNOWLEDGE[: KNOWLEDGE.index(knowledge) + 1]:
         # The distribution of a single API is its marginal, that of two APIs their pair.
@@ -136,6 +137,7 @@ def _composed(
         rule=sampled.rule,
         observed_upper=observed,
         observed_rule=rule,
+        # m users have at most m values, however many combinations there could be.
         entropy_upper_bits=min(bits, math.log2(sample.users)),
     )
 

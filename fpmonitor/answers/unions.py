@@ -41,6 +41,8 @@ def unions_asked(
         return asked.union_with
     # Refuses what no question can be asked of, such as what tells clusters.
     population.for_question(decide_question.question, [*begun.policy.candidates, *beyond])
+    # An API without evidence looks like one value that all share: the union would seem as safe as
+    # without it.
     lacks, k = population.lacks(beyond, begun.policy.k), begun.policy.k
     for api in population.masked(beyond, k):
         raise InputError(
@@ -64,6 +66,12 @@ def _union(population: Population, begun: Decision, path: Path) -> UnionWith:
         raise InputError(
             f"union-with: {path} takes values that browsers randomise as {other.view.volatile}",
             hint=f"decide both with one --volatile; this is {begun.view.volatile}",
+        )
+    if not other.policy.units <= begun.policy.units:
+        raise InputError(
+            f"union-with: {path} was decided by `visits` = {other.policy.visits}, and this is by "
+            f"{begun.policy.visits}",
+            hint=f"decide both with one --unit, such as {other.policy.visits}",
         )
     for api in other.recommended:
         if api in other.view.transforms:

@@ -25,11 +25,14 @@ from fpmonitor.store.visits import NO_TIME, VisitRows
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fpmonitor.decide.asked import DecideQuestion
+    from fpmonitor.policy import Visits
     from fpmonitor.population.population import Population
     from fpmonitor.population.sample import CertifiedSample
     from fpmonitor.question import Question
     from fpmonitor.spectrum import CountSpectrum
 
+_CAME_BACK = 0.01  # visits beyond one of each user, as a share of the users
 _NOTED_FROM = 1.5  # times what one visit exposes
 MOST_CELLS = 20_000_000  # values of visits that are read where nobody asked for them
 _MICROSECONDS = 86_400_000_000  # of a day
@@ -75,6 +78,27 @@ class VisitReport(Members):
     def is_noted(self) -> bool:
         """Whether a site that knows its users again sees half as much again, or more."""
         return self.path.empirical >= _NOTED_FROM * max(self.visit.empirical, 1 / self.users)
+
+
+def unit_of(population: Population, decide_question: DecideQuestion, apis: int) -> Visits:
+    """Return what counts as a value of a user where nobody said.
+
+    Last values, and one visit besides where some users came back. Whoever looks at the users may
+    add a condition at no price, not put one in the place of another: docs/certificate/visits.md.
+    """
+    if decide_question.visits != "auto":
+        return decide_question.visits
+    if decide_question.known is not None:
+        return decide_question.known.policy.visits
+    users, visits = population.snapshot.users, population.visits or 0
+    is_told = (
+        decide_question.goes_with("unit")
+        and decide_question.engine != "duckdb"
+        and visits - users >= _CAME_BACK * users
+        and DRAWS * users * apis <= MOST_CELLS
+        and has_visits(population, apis)
+    )
+    return "last+visit" if is_told else "last"
 
 
 def came_several_times(
@@ -145,6 +169,7 @@ class _Groups:
     def disclosed(self, k: int) -> ByVisits:
         """Share of the users as lists may tell it: that of few users is of one fewer than told."""
         found, users = self.exposed(k), len(self.visits.starts)
+        # The share is written into lists, which are handed on: fewer than k users show as k - 1.
         few = (disclosed_from(k) - 1) / users
         shares = (share and max(share, few) for share in (found.visit, found.path))
         return ByVisits(**dict(zip(("visit", "path"), shares, strict=True)))
@@ -187,9 +212,11 @@ def report_visits(
     visits, users = groups.visits, len(groups.visits.starts)
     limits = sample.certificate(apis, users=users)
     found = groups.exposed(sample.question.k)
+    # 16 draws of one visit of each user, together: the mean of their scores is tested (24).
     drawn = [DisclosedSpectra.all_of(groups.drawn)]
     visit = limits.of_mean(drawn, DRAWS, len(apis))
     path = limits.of(groups.path, len(apis))
+    # Linking compares whole visits, so it is of one visit of each user, not of last values.
     linked = sample.certificate(apis, users=users, linked=True)
     return VisitReport(
         users=users,
@@ -211,6 +238,7 @@ def _changing(visits: VisitRows, apis: Sequence[str]) -> dict[str, float]:
     found = {}
     for api in apis:
         codes = visits.codes[api]
+        # Equal ends of a user's visits are equal codes in between; no sort is needed.
         differs = np.maximum.reduceat(codes, starts) != np.minimum.reduceat(codes, starts)
         found[api] = float(differs[several].mean())
     return dict(sorted(found.items(), key=lambda entry: (-entry[1], entry[0])))

@@ -158,6 +158,7 @@ def _recorded(
         made = first_look()
         add_checked(database, name, label, series.asked.window.since, made)
         return made, evidence
+    # An e-value replaced by the smaller one of a later look stays one (certificate/windows.md, 13).
     lowered = evidence.lowered(Evidence(within=before.within, above=before.above))
     if lowers:
         lower_checked(database, name, label, within=lowered.within, above=lowered.above)
@@ -213,6 +214,7 @@ def _number(series: _Series, population: Population, period: Period | None) -> t
     """Name a window in its series, and its number: by the calendar, or as it comes."""
     window, origin = population.window, series.known.origin
     if period is None or window.since is None or origin is None:
+        # The users themselves name a window without a period: the same ones are one window.
         label = _digest(population.digest, str(window.since), str(window.until))
         return label, series.known.windows
     return window.since.isoformat(), position(window.since, period) - position(origin, period)
@@ -239,7 +241,9 @@ def _first_look(
         needed_evidence(series.decision.policy.delta or 1.0, place=place, successes=successes)
         for successes in (known.passed, known.violated)
     )
+    # The sets of the list alone decide whether the window passes; others are looked at beside.
     found = evidence.split(len(sets))[0].verdicts(sets, (passes, violates)).values()
+    # So that the evidence of a later look, once the log has its APIs again, is not lowered.
     unlimited = (math.inf,) * len(evidence.within)
     return CheckedWindow(
         number=place,
@@ -269,6 +273,7 @@ def _all_or_nothing(population: Population, decision: Decision, delta: float) ->
     """
     sets = (*decision.allow, *other_sets(decision))
     verdicts = recheck_sets(population, replace(decision, allow=sets).with_delta(delta))
+    # An e-value of 1/delta where the test at delta passes; else it reaches no threshold.
     full = -math.log(delta)
     return Evidence(
         within=tuple(full if verdict == "allow" else -full for verdict in verdicts.values()),
@@ -281,6 +286,7 @@ def _run(series: _Series, population: Population, *, new: NDArray[Any]) -> tuple
     policy, since, after = series.decision.policy, population.window.since, series.known.runs_after
     before = last_runs(series.database, series.name)
     last = max((begin for begin in (after, *(begin for begin, _ in before)) if begin), default=None)
+    # A run goes on from window to window: one that comes out of turn is left out.
     if last is not None and since is not None and since <= last:
         return None
     eligible_users = series.asked
@@ -325,6 +331,7 @@ def _alarm(
             if since > after
         ]
         _, block = prices_of_choice(decision)
+        # Where the list may be of these users, its sets were chosen by looking at them.
         chosen = [float(block[len(apis)]) for apis in sets]
         prices = chosen if doubted else [math.log(len(sets))] * len(sets)
         # What the first of so many has taken in is not known.

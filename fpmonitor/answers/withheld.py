@@ -126,6 +126,7 @@ def _coarser(population: Population, decision: Decision, api: str) -> Iterator[C
     seen = len(set(texts.values()))
     for words, transform in _steps(tuple(texts.values())):
         left = len({transform(text) for text in texts.values()})
+        # Left out where nothing merges, and where all merge: that is to withhold the API.
         if left >= seen or left == 1:
             continue
         seen = left
@@ -140,6 +141,8 @@ def _coarser(population: Population, decision: Decision, api: str) -> Iterator[C
 
 def _steps(texts: tuple[str, ...]) -> Iterator[tuple[str, Transform]]:
     """Yield what can be made of some values, from fine to coarse."""
+    # More than half: some texts among numbers, such as errors, must not keep these from being
+    # rounded.
     if np.mean([_NUMBERS.fullmatch(text) is not None for text in texts]) > 0.5:
         for step in _STEPS:
             yield f"to multiples of {step}", Transform(round=step)

@@ -82,6 +82,7 @@ def main() -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    # Without it no query runs, and an import would be one more thing to interrupt.
     connections = sys.modules.get("fpmonitor.duckdb_connection")
     if connections is not None:
         connections.interrupt_queries()
@@ -116,6 +117,7 @@ def run(arguments: Sequence[str]) -> int:
         _tell(f"error: {printable(message)}")
         return EXIT_USAGE
     except BrokenPipeError:
+        # Python flushes stdout as it ends, and would print here that nobody reads it.
         sys.stderr.close()
         return 0
     except Exception:  # noqa: BLE001 -- a bug must not exit 1, which means that a gate failed

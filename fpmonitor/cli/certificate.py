@@ -97,6 +97,7 @@ def certificate(
             f"{decision}: holds no proof",
             hint="exact decisions, and files of earlier versions, hold none: decide again",
         )
+    # A file of spectra may be passed on: in it groups are pooled for the owner, too.
     owned = write_spectra is None and INVOCATION.get().audience is Audience.OWNER
     counted = _counted(decided, db, spectra, Window(since, until), exact=unsafe_counts or owned)
     if counted is None and write_spectra is not None:

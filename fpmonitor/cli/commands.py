@@ -38,6 +38,8 @@ _WORDS_BY_NAME = {
     "paths": "LOG",
 }
 _HELP = frozenset(("-h", "--help", "--help-all"))
+# `check --compare` opens databases that are arguments. Of commands with an option `db` those of
+# `_TELL_NOTHING` give no exact figure of users, but for those of `_TELL` among them.
 _TELL_WITHOUT_DB = frozenset(("check --compare",))
 _KEPT = "--by"  # an option of the mode itself
 _TELL = frozenset(("db apis", "db questions", "db automation"))
@@ -97,12 +99,7 @@ class LazyCommand(TyperCommand):
         return command.make_context(info_name, args, parent, **extra)
 
     def _refuse_uncounted(self, command: Any, args: list[str], settings: Settings | None) -> None:
-        """Refuse exact figures to a named reader for whom they would not be counted.
-
-        Raises:
-            RefusedError: A reader is named for all commands, and this one opens a database and
-                counts nothing.
-        """
+        """Refuse exact figures to a named reader for whom they would not be counted."""
         shared = None if settings is None else settings.shared.get("reader")
         reader = os.environ.get("FPMONITOR_READER") or shared
         path = self.path

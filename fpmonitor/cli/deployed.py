@@ -50,7 +50,10 @@ def list_text(path: Path) -> str:
     """
     if not path.is_dir():
         return read_text(path, "list", most=_MOST_BYTES)
-    files = sorted(entry for entry in path.iterdir() if entry.is_file())
+    try:
+        files = sorted(entry for entry in path.iterdir() if entry.is_file())
+    except OSError as error:
+        raise InputError(f"list {path}: {error.strerror}") from error
     if len(files) > _MOST_FILES:
         raise InputError(f"{path}: {len(files):,} files are not a list", hint="name the list")
     return json.dumps({file.name: read_text(file, "list", most=_MOST_BYTES) for file in files})

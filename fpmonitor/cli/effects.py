@@ -118,6 +118,7 @@ def import_list(
             hint="name the decision whose candidates are measured",
         )
     exporter = _product(product)
+    ExportOptions(site=site)  # refuses what is not a domain name: no exception would be of it
     reading = exporter.read(list_text(source), site)
     for problem in reading.problems:
         note(f"problem: {problem}", quiet=quiet)
@@ -174,6 +175,7 @@ def _exposures(
             "empirical": of_set[tuple(most)].empirical,
             "plug_in": of_set[tuple(most)].plug_in,
             "unbiased": of_set[tuple(most)].unbiased,
+            # What stays readable is between the two sets, and exposure grows with the set.
             "lower": of_set[tuple(least)].lower,
             "upper": of_set[tuple(most)].upper,
             "masked": list(of_set[tuple(most)].masked),

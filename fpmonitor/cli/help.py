@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HELP_ALL = "--help-all"
 _FEW = 5
-_WIDEST = 100
+_NARROWEST, _WIDEST = 40, 100
 _COLUMN = 26
 _DEFAULT = re.compile(r"default: \((.*)\)(?=[;\]])")
 
@@ -79,7 +79,11 @@ def _lines(command: Any, context: Any, *, whole: bool) -> Iterator[str]:
     for paragraph in (command.help or "").split("\n\n"):
         yield from textwrap.wrap(" ".join(paragraph.split()), _width())
     records = [(one, one.get_help_record(context)) for one in command.params]
-    known = [(one, (record[0], _plain(record[1]))) for one, record in records if record is not None]
+    known = [  # without the brackets around a default in words
+        (one, (record[0], _DEFAULT.sub(r"default: \1", record[1])))
+        for one, record in records
+        if record is not None
+    ]
     arguments = [(row[0].split(" <")[0], row[1]) for one, row in known if not _is_option(one)]
     options = {one: row for one, row in known if _is_option(one)}
     shown = list(options) if whole else _that_matter(path, options)
@@ -93,11 +97,6 @@ def _lines(command: Any, context: Any, *, whole: bool) -> Iterator[str]:
         yield f"More: {words} COMMAND --help" + (f"; {words} {HELP_ALL}" if not whole else "")
     elif left:
         yield f"{left} more options: {words} {HELP_ALL}"
-
-
-def _plain(about: str) -> str:
-    """Help of an option without the brackets around a default in words."""
-    return _DEFAULT.sub(r"default: \1", about)
 
 
 def _is_option(parameter: Any) -> bool:
@@ -161,4 +160,5 @@ def _table(title: str, rows: Rows) -> Iterator[str]:
 
 
 def _width() -> int:
-    return min(_WIDEST, shutil.get_terminal_size().columns)
+    # A terminal may say that it has no columns, and the indented text needs some beside its indent.
+    return min(_WIDEST, max(shutil.get_terminal_size().columns, _NARROWEST))

@@ -249,6 +249,7 @@ def _warn_of_levels(rows: Sequence[ComparedMechanism]) -> None:
         return
     best = max(known, key=lambda row: row.participation or 0.0)
     level, least = best.epsilon or 0.0, min(row.epsilon or 0.0 for row in known)
+    # Levels that are found by search differ by rounding.
     if level > 1.001 * least:
         note(
             f"{best.mechanism} is the most informative here, with epsilon {level:.3g}; another one "

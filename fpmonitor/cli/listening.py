@@ -13,6 +13,8 @@ from fpmonitor.cli.output import note
 from fpmonitor.errors import InputError, install
 from fpmonitor.serve.config import MAX_CONNECTIONS
 
+_LAST_PORT = 65_535
+
 
 def run_application(
     application: Any,
@@ -39,12 +41,13 @@ def run_application(
     except ImportError as error:
         raise InputError("uvicorn is not installed", hint=install("serve")) from error
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if port > _LAST_PORT:
+        raise InputError(f"{host}:{port}: cannot listen there (no such port)", hint=hint)
     try:
         listening = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise InputError(
-            f"{host}:{port}: cannot listen there ({error.strerror})", hint=hint
-        ) from error
+    except (OSError, UnicodeError) as error:  # the latter of what is no name of a host
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{host}:{port}: cannot listen there ({reason})", hint=hint) from error
     # asyncio sets it only where the protocol of a socket is named; without it the end of an answer
     # waits until the client has acknowledged its beginning, which clients put off for 40 ms.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

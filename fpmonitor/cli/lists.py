@@ -183,6 +183,7 @@ def export(
 
 def _write(result: ExportResult, output: Path | None) -> None:
     """Write a list, of several files to a folder."""
+    # A file that is called JSON gets all of them as one document.
     if result.files and output is not None and output.suffix != ".json":
         write_folder(output, result.files)
     else:
@@ -225,11 +226,7 @@ def _shared_values(database: Path | None, decision: Decision) -> dict[str, str]:
 
 
 def _check_names(result: ExportResult) -> None:
-    """Refuse a list that would do nothing because nobody knows what the blocked names are.
-
-    Raises:
-        InputError: It would, and the product is not the reason.
-    """
+    """Refuse a list that would do nothing because nobody knows what the blocked names are."""
     blocked = [verdict for verdict in result.verdicts if verdict.is_withheld]
     unknown = [verdict for verdict in blocked if verdict.verdict == "unknown"]
     if unknown and len(unknown) == len(blocked):

@@ -36,6 +36,7 @@ from fpmonitor.cli.users import (
 )
 from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.files import read_decision
+from fpmonitor.disclosure import Audience
 from fpmonitor.export.exporter import printable
 from fpmonitor.monitor import windows_that_decide
 from fpmonitor.policy import SampleModel, disclosed_from
@@ -133,7 +134,8 @@ def trend(
             false_alarms=false_alarms,
             progress=progress,
         )
-        timeless = windows.timeless
+        # Others are not told: all of them may be of one user.
+        timeless = windows.timeless if monitor.audience is Audience.OWNER else 0
     if timeless >= k and by not in PARTS:
         note(f"{timeless:,} visits have no time and belong to no window", quiet=quiet)
     if svg is not None:

@@ -18,7 +18,9 @@ from fpmonitor.safe_files import is_file_name
 from fpmonitor.version import __version__
 
 OutputFormat = Literal["table", "json", "csv"]
+# Of a number of users: 1e999999 would be an integer of a million digits.
 _MOST_DIGITS = 30
+# 10,000 is a number; 1,5 is not 15.
 _BY_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+")
 _FACTORS = {"K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9}
 
@@ -79,9 +81,10 @@ def share(text: str | float) -> float:
     written = str(text).strip()
     try:
         number = Decimal(written.removesuffix("%").strip())
-    except ArithmeticError as error:
+        # Decimal: 5% is the float that 0.05 is, and 7 / 100 * 100 would not be 7.
+        return float(number / 100 if written.endswith("%") else number)
+    except (ArithmeticError, ValueError) as error:
         raise typer.BadParameter(f"{text!r} is not a share, such as 0.05 or 5%") from error
-    return float(number / 100 if written.endswith("%") else number)
 
 
 FOLLOWED = Annotated[
@@ -118,6 +121,7 @@ def number_of_users(text: str | int) -> int:
     written = str(text).strip()
     if _BY_THOUSANDS.fullmatch(written):
         written = written.replace(",", "")
+    # Decimal: 1e7 and 10.5M are whole numbers, and no digit of a large one is lost.
     factor = _FACTORS.get(written[-1:].upper(), 1)
     try:
         number = Decimal(written[:-1] if factor > 1 else written) * factor

@@ -47,6 +47,7 @@ def emit(text: str, output: Path | None) -> None:
     """Write data to stdout, or to a file: whole or not at all."""
     if output is None:
         sys.stdout.write(text)
+        # Whoever has stopped reading is to be noticed here, and not as Python ends.
         sys.stdout.flush()
         return
     write_bytes(output, [text.encode()])

@@ -312,13 +312,14 @@ class Deciding:
         ),
     ] = ""
     visits: Annotated[
-        Visits,
+        Visits | None,
         typer.Option(
             "--unit",
             help="What counts where users have several visits: last values, one whole visit, or "
             "all visits in their order. Or each of the latter two must keep the budget.",
+            show_default="last+visit where users came back, else last",
         ),
-    ] = "last"
+    ] = None
     weights: Annotated[
         str | None,
         typer.Option(
@@ -450,6 +451,7 @@ def decide_command(
     quiet: QUIET = False,
 ) -> None:
     """Classify API sets as allowed, blocked or undecided for an exposure budget."""
+    # An address says who answers, not what counts the rows that are here.
     given = deciding.members(context, engine="auto" if "://" in users.engine else users.engine)
     if paths := given.pop("register", None):
         _register(users, paths)
@@ -480,6 +482,7 @@ def decide_command(
             limits = (question.time_limit, question.max_size, question.max_sets)
             is_brief = any(limits) or len(population.apis) > MANY
             decided = users.settled(monitor, work, lambda made: made.complete or is_brief)
+            # What was decided is not lost any more: an interrupt waits until it is written.
             exit_stack.enter_context(INTERRUPTS.held())
             observed = decided.all_observed
             data = decisions.data_of(monitor.name, population, users=observed, k=question_options.k)

@@ -121,6 +121,7 @@ def assigned(assignments: Iterable[str]) -> dict[str, str]:
     """
     found = {}
     for text in assignments:
+        # At the last sign: a column may be called `a=b`.
         name, equals, api = text.rpartition("=")
         if not (name and equals):
             raise InputError(f"{text!r} is not of the form NAME=API")

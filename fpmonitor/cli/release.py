@@ -206,6 +206,7 @@ def release(
         )
         rows = [f"row {row} of {manifest_name(made)}" for row in range(len(made.table))]
         reader.ask(monitor, rows)
+    # After the reader was counted: what is refused is on no disk.
     where = write_release(made, output)
     manifest = untyped(made.manifest)
     if made.manifest.sampling is not None:

@@ -89,6 +89,7 @@ def report(
 ) -> None:
     """Write an HTML report on a decision, with figures and their data."""
     read = None if decision is None else read_any_decision(decision)
+    # A page is passed on: it hides what others may not see, whoever makes it.
     with users.open(audience=Audience.OTHERS) as monitor, progress_line(quiet) as progress:
         progress("deciding" if decision is None else "reading")
         question = question_options.question

@@ -120,6 +120,7 @@ class Settings:
             self._check_sample(known, " ".join(path))
         alike = _ALIKE.get(path, "")
         return (
+            # The later ones win: what is set for a command beats what is set for all.
             _defaults(known, self.shared)
             | _defaults(known, _by_option(self.tables.get(alike, {})), f"[{alike}] ")
             | _defaults(known, own, f"{title} ")
@@ -207,6 +208,7 @@ def _defaults(
 def _value(parameter: Any, value: Any, what: str) -> Any:
     """Check the type of a value; its range is checked like that of an option."""
     name = what.rpartition(" ")[2]
+    # Whatever the option: an address is where something is fetched from, or sent to.
     if name in _NOT_FROM_A_FILE or (isinstance(value, str) and "://" in value):
         raise InputError(
             f"{SETTINGS_FILE}: {what}: a folder that may come from anybody does not set this",

@@ -93,6 +93,7 @@ def shares(
     A visitor is an address, or the cookie that `collect log-line` logs, with a user agent on a day.
     """
     if paths:
+        # The environment may name a database for all commands: that one is passed over.
         if is_named(context, "db") or users != SharedUsers(db=users.db):
             raise InputError(
                 "shares: visitors are counted in the whole access log",

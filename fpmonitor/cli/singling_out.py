@@ -168,16 +168,12 @@ def attack(
 
 
 def _table(path: Path) -> pl.DataFrame:
-    """Read a distribution.
-
-    Raises:
-        InputError: The file cannot be read.
-    """
     hint = "a CSV or Parquet file; independent APIs are always among the distributions"
     content = io.BytesIO(read_bytes(path, "distribution", hint=hint))
     try:
         if path.suffix == ".parquet":
             return pl.read_parquet(content)
+        # Values are texts: 007 is not 7.
         return pl.read_csv(content, infer_schema=False)
     except (ValueError, pl.exceptions.PolarsError) as error:
         reason = reason_of(error)

@@ -93,6 +93,7 @@ class SketchedUsers(TransformedUsers):
             with self.open() as monitor:
                 population = monitor.population()
                 if not quiet:
+                    # The owner alone makes sketches: no number is hidden.
                     note_view(population, 1)
                 check_limits(population.snapshot.units, rows_are_users=None)
                 return sketch_population(population, plan)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 
 from fpmonitor.cli.table import MOVED
 
@@ -56,7 +55,7 @@ def understood(
         if "--help" in options:  # an option of before may want a value
             moved = [word for word in moved if not word.startswith("-")]
         options[first : first + 1] = moved
-    elif name not in commands and Path(name).is_file():
+    elif name not in commands and os.path.isfile(name):  # noqa: PTH113 -- false also for no path
         # Whoever says what becomes of the page means the page; how to read the log is asked there.
         of_page = not _OF_THE_PAGE.isdisjoint(word.partition("=")[0] for word in options)
         reads = any(word.startswith("-") for word in options[first:])

@@ -28,9 +28,13 @@ def quickstart(
     quiet: QUIET = False,
 ) -> None:
     """Run ingest, decide and export on bundled synthetic logs, into a new folder."""
-    if folder.exists() and any(folder.iterdir()):
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(folder.iterdir())
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}", hint="name another folder") from error
+    if not is_empty:
         raise InputError(f"{folder} is not empty", hint="name another folder, or remove it")
-    folder.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True, quiet=quiet)
     database, decision_file = folder / "fpmonitor.duckdb", folder / "decision.json"
     with resources.as_file(resources.files("fpmonitor.fixtures") / "logs") as logs:

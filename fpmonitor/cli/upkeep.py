@@ -110,6 +110,7 @@ def forget(
             let_in(database, name)
             return 0
         deletion = would_forget(database, before=before, user=name or None, key=key, batch=batch)
+    # The database is closed while somebody is asked: others may go on with it.
     asks = not (yes or dry_run) and sys.stdin.isatty() and sys.stderr.isatty()
     if dry_run or asks:
         note(_what(deletion))
@@ -130,17 +131,14 @@ def forget(
     if user and not visits:
         note("nothing is stored of this user; no log will bring the user from now on")
         return EXIT_NOT_DONE
+    # DuckDB leaves the bytes of deleted rows in the file until it writes over them.
     _leave_no_trace(db, visits)
     note(f"{visits:,} visits deleted", quiet=quiet)
     return 0
 
 
 def _leave_no_trace(db: Path, visits: int) -> None:
-    """Write the file anew after a deletion; whoever opened it in between is waited for.
-
-    Raises:
-        StoreError: It could not be done: the visits are deleted, but not every trace of them.
-    """
+    """Write the file anew after a deletion; whoever opened it in between is waited for."""
     invocation = INVOCATION.get()
     seconds = max(invocation.patience.seconds, _MOST_SECONDS_TO_REWRITE)
     patience = replace(invocation.patience, seconds=seconds)
@@ -164,9 +162,11 @@ def _what(deletion: WouldForget) -> str:
 
 def compact(db: DB = DEFAULT_DB, quiet: QUIET = False) -> None:
     """Rewrite a database without the space of deleted data."""
+    # Opened first: what is no database of ours is refused, and not written anew.
     with open_database(db):
         pass
-    before, after = _write_anew(db)
+    invocation = INVOCATION.get()
+    before, after = write_anew(db, key_file=invocation.key_file, patience=invocation.patience)
     note(f"{before:,} bytes before, {after:,} after", quiet=quiet)
 
 
@@ -176,8 +176,3 @@ def views(output: OUTPUT = None) -> None:
     The views are temporary: a database that holds views is refused as tampered with.
     """
     emit("".join(f"{statement(name).rstrip()};\n\n" for name in _VIEWS), output)
-
-
-def _write_anew(db: Path) -> tuple[int, int]:
-    invocation = INVOCATION.get()
-    return write_anew(db, key_file=invocation.key_file, patience=invocation.patience)

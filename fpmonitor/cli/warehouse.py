@@ -25,6 +25,7 @@ from fpmonitor.store.names import apis_of
 from fpmonitor.unit import Unit, weakest
 from fpmonitor.vocabulary import split_names
 
+# Tests run statements in these; those of other dialects are parsed alone.
 _RUN = frozenset(("clickhouse", "duckdb", "postgres", "spark"))
 
 
@@ -123,6 +124,7 @@ def sql(
         mask=mask,
         names=apis_of(assigned(names or ())),
         unit=unit,
+        # All rounds of a folder have one key; a single statement keeps none.
         key="" if folder is None else secrets.token_hex(),
     )
     if folder is not None:

@@ -136,6 +136,7 @@ def _watch_once(watching: Watch, settle: float, *, quiet: bool) -> int:
     try:
         watching.step()
         if watching.waiting:
+            # Files that were written to just now are looked at once more.
             time.sleep(settle)
             watching.step()
     except DeliveryError as error:

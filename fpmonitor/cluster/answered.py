@@ -37,6 +37,7 @@ Side = Literal["most", "least"]
 _COLUMNS = ("apis", "lacking", "smallest", "largest", "users")
 _HINT = "save the whole answer of a statement of `fpmonitor scale sql` as CSV, with its header"
 MOST_SETS = 500  # that one statement asks for
+# Above it a console's fractions are no whole numbers any more.
 _MOST = 2**53  # users; a console may write whole numbers as fractions
 
 
@@ -111,13 +112,15 @@ class AnsweredSets:
         for line in _lines(content, name):
             apis = _set_of(line["apis"], name)
             lacking, smallest, largest, users = (_whole(line[c], name) for c in _COLUMNS[1:])
-            if lacking > 1 or smallest > largest:
+            # Of a set there is no group of nobody: sizes divide below.
+            if lacking > 1 or smallest > largest or (apis and not smallest):
                 raise InputError(f"{name}: not an answer", hint=_HINT)
             found.setdefault(apis, []).append(Groups(bool(lacking), smallest, largest, users))
         everyone, nameless = found.pop((), []), found.pop(None, [])
         if len(everyone) != 1:
             raise InputError(f"{name}: not a whole answer: it has no line of `[]`", hint=_HINT)
         users, rows = everyone[0].users, everyone[0].largest
+        # With a time a user may have several rows, of which one is in the groups.
         if rows > users and any(sum(one.users for one in g) > users for g in found.values()):
             raise InputError(
                 f"{name}: {rows:,} rows of {users:,} users instead of one per user",
@@ -134,6 +137,7 @@ class AnsweredSets:
                 )
             if self.sets.setdefault(apis, tuple(groups)) != tuple(groups):
                 raise _changed(name)
+        # The line of `[]` says in this column whether rows count as users.
         self.are_rows |= everyone[0].lacking
         self.users, self.rows = users, (rows, nameless[0].users if nameless else 0)
 
@@ -156,9 +160,11 @@ def read_answers(paths: Iterable[Path]) -> AnsweredSets:
 def _lines(content: bytes, name: str) -> Iterator[dict[str, str]]:
     """Lines of a CSV by the names of its columns, whichever separator a console writes."""
     try:
+        # Some consoles begin a file with a byte order mark.
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: not UTF-8", hint=_HINT) from error
+    # In the header alone: the sets of other lines hold commas.
     first = text.split("\n", 1)[0]
     separator = max(",;\t|", key=first.count)
     header: list[str] | None = None
@@ -192,6 +198,7 @@ def _set_of(text: str, name: str) -> ApiSet | None:
 
 def _whole(text: str, name: str) -> int:
     try:
+        # Not `int`: a console may write 5.000. Not `float`: 2**53 + 1 would be 2**53.
         number = Decimal(text.strip())
         if 0 <= number <= _MOST and number == int(number):
             return int(number)
@@ -207,6 +214,7 @@ def _spectrum(groups: Iterable[Groups], side: Side, *, absent_alone: bool) -> Co
     """
     members: Counter[int] = Counter()
     for one in groups:
+        # Whoever lacks a value may have any: at worst each has one of their own.
         if one.lacking and absent_alone:
             members[1] += one.users
         else:
@@ -214,6 +222,7 @@ def _spectrum(groups: Iterable[Groups], side: Side, *, absent_alone: bool) -> Co
     found: Counter[int] = Counter()
     for size, users in members.items():
         whole, rest = divmod(users, size)
+        # The rest joins one whole group, as no group has fewer users than `size`.
         found[size] += whole - bool(whole and rest)
         if rest:
             found[(size if whole else 0) + rest] += 1
@@ -245,6 +254,7 @@ class AnsweredSpectra(SpectrumQueries):
         """Spectra in which no user is in a smaller group than in truth, where groups are masked."""
         if not self._answers.is_masked:
             return None
+        # The answers are shared: what one side asks for the other knows as well.
         other = copy.copy(self)
         other._side = "least"  # noqa: SLF001 -- its own class
         return other
@@ -264,6 +274,8 @@ class AnsweredSpectra(SpectrumQueries):
         known = Counter[int]()
         for one in exact:
             known[one.largest] += one.users // one.largest
+        # Least exposure: all masked users count as of the largest group, which is itself masked
+        # where they are fewer than the mask.
         if whole or not known:
             known[sum(one.users for one in masked)] += 1
         else:
@@ -370,6 +382,7 @@ class AnsweredSnapshot(Snapshot):
             said=said,
             units=("row" if spectra.are_rows else unit,),
             digest=digest,
+            # Without a key of the user, one by the answers: the same at each command.
             key=key or hashlib.sha256(f"spectra {digest}".encode()).hexdigest(),
         )
 

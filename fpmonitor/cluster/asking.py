@@ -34,12 +34,14 @@ DIALECTS: tuple[str, ...] = get_args(Dialect)
 # Others would find the latest rows anew for each set. Postgres keeps them: by grouping sets it
 # takes 1.3 times as long for 100 sets, and Spark multiplies its rows.
 _GROUPING_SETS = frozenset(("bigquery", "clickhouse", "duckdb", "snowflake", "trino"))
+# Of a BIGINT, which all dialects have.
 _MOST_GROUPED = 60  # columns: each has a bit of a number
 _QUERY = re.compile(r"\s*\(?\s*(SELECT|WITH|FROM)\s", re.IGNORECASE)
 MAX_PARTS = 1 << 16  # of the users
 _PART = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?/([0-9]{1,5})")
 AT_ONCE = 8  # candidates, of which all sets are asked in one statement
 _NOBODY = "CASE WHEN CAST({0} AS VARCHAR) = '' THEN NULL ELSE {0} END"
+# What is not a number is absent; dialects write it in two ways.
 _NO_NUMBER = "CASE WHEN CAST({0} AS VARCHAR) IN ('NaN', 'nan') THEN NULL ELSE {0} END"
 # A value as a text that is ordered by its bytes, not as in a language.
 _TEXT_ORDER = {
@@ -281,6 +283,7 @@ def _written(text: str, table: str, dialect: str, *, pretty: bool = False) -> st
 
     DuckDB here takes statements as they are, without sqlglot.
     """
+    # The table is put in last: it is in the warehouse's own SQL, which sqlglot would rewrite.
     here = "asked_table"
     while here in text:  # a name that stands nowhere else in it
         here += "_"
@@ -292,6 +295,7 @@ def _written(text: str, table: str, dialect: str, *, pretty: bool = False) -> st
 
 def _table(table: str, dialect: str, *, checked: bool) -> str:
     """Return the table or query as it is written, if it is one, and of files the table."""
+    # A console's query often ends in a semicolon, which no subquery may.
     text = table.strip().removesuffix(";").rstrip()
     if not is_query(text) and (files := _files(text, dialect)):
         return files
@@ -307,6 +311,7 @@ def _table(table: str, dialect: str, *, checked: bool) -> str:
     if len(trees) == 1 and isinstance(trees[0], nodes.Query):
         if is_query(text):
             return f"(\n{text}\n)"  # the line may end in a comment
+        # A name alone: with a WHERE, a join or an alias the statement would be another one.
         parts = {name for name, part in trees[0].args.items() if part and name != "expressions"}
         if parts == {"from_"} and not any(each.alias for each in trees[0].find_all(nodes.Table)):
             return f"{text}\n" if "--" in text else text
@@ -324,6 +329,7 @@ def _files(text: str, dialect: str) -> str | None:
         return None
     path = Path(text)
     if path.is_dir():
+        # Before the closing quote, since what a folder's name holds is escaped.
         return f"read_parquet({quote_path(path)[:-1]}/**/*.parquet')"
     if path.is_file():
         return f"read_parquet({quote_path(path)})"
@@ -355,6 +361,8 @@ def _persons(question: Asked, columns: Sequence[str], condition: str = "") -> st
     condition = " AND ".join(["NOT person IS NULL", *([f"({condition})"] if condition else [])])
     if question.time is None:
         return statement("asked/persons", columns=names, condition=condition)
+    # A CASE is the same in all dialects, which differ in where nulls are sorted. Of equal times
+    # all values decide, so that the row does not depend on how an engine reads the table.
     order = ["CASE WHEN moment IS NULL THEN 1 ELSE 0 END", "moment DESC"]
     for column in columns:
         order += [f"CASE WHEN {column} IS NULL THEN 1 ELSE 0 END", f"text_order({column}) DESC"]

@@ -224,6 +224,7 @@ class Warehouse(Engine):
         except ImportError as error:
             raise needs_extra("sqlalchemy", "warehouse") from error
         try:
+            # No pool: between two questions nothing is held open, neither here nor at the server.
             self._engine = sqlalchemy.create_engine(address, poolclass=sqlalchemy.NullPool)
         except ImportError as error:
             raise InputError(
@@ -251,9 +252,11 @@ class Warehouse(Engine):
                 asked = connection.execution_options(stream_results=True, **options)
                 with asked.exec_driver_sql(text.rstrip().removesuffix(";")) as found:
                     names = [*found.keys()]
+                    # Answers without rows have their columns, too.
                     yield pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
                     for part in found.partitions(_ROWS_OF_DRIVER):
                         rows = [tuple(row) for row in part]
+                        # Only where some value needs it: `_held` is a call for each value.
                         if not {type(value) for row in rows for value in row} <= {*_HELD}:
                             rows = [*zip(*map(_held_column, zip(*rows, strict=True)), strict=True)]
                         yield pl.DataFrame(rows, names, orient="row", infer_schema_length=None)

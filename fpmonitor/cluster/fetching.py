@@ -58,11 +58,13 @@ def fetch_visits(
         user = f"v.{quote_name(column_map.name_of('user'))}"
         conditions.append(part.holds(user))
     if (time := column_map.columns.get("time")) is not None:
+        # Before the rows are read: what comes in meanwhile is read again the next time.
         [moment] = engine.frame(newest(table, engine.dialect, time)).row(0)
         latest, kind = _text_and_type(moment, time)
         [since] = [*database.rows("fetched/newest", label=label), ("",)][0]
         if since:
             literal = f"CAST({quote_text(since)} AS {kind})"
+            # Not `>`: more rows of the same moment may come; those that are known add nothing.
             conditions.append(f"v.{quote_name(time)} >= {literal}")
     text = visits(table, engine.dialect, condition=" AND ".join(conditions) or "TRUE")
     reports = []
@@ -70,6 +72,7 @@ def fetch_visits(
         if len(rows):
             progress(f"{label}: part {number}")
             reports.append(_stored(database, rows, label, column_map))
+    # Last: an attempt that ends early begins at the old moment again.
     if latest:
         database.run("fetched/note", label=label, newest=latest)
     return reports
@@ -92,6 +95,7 @@ def _stored(
             f"{label}: these are rows of `fpmonitor scale convert`",
             hint="ingest the logs that they were converted from",
         )
+    # A column of which this part has no value would have no type that a log can have.
     with frame_log(rows.with_columns(pl.col(pl.Null).cast(pl.String)), label) as log:
         named = named_as_in(log, column_map)
         say_names(database, named.apis)

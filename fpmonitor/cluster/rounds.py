@@ -54,6 +54,7 @@ class Rounds:
     def ask(self, sets: Sequence[tuple[str, ...]]) -> None:
         """Ask for some sets, of an engine in several statements where they are many."""
         wanted = first_sets(self.asked.apis) if self._next == 1 else sets
+        # A person is asked for all at once: the first statement ends this until it is answered.
         at_once = len(wanted) if self._engine is None else _MOST_SETS.get(self.asked.dialect, 100)
         for start in range(0, max(len(wanted), 1), at_once or 1):
             self._ask(wanted[start : start + at_once])
@@ -75,6 +76,7 @@ class Rounds:
                     hint=f"begin a new one: `fpmonitor scale sql --dialect {engine.dialect}`",
                 )
             answer = engine.frame(text).write_csv()
+        # Before it is written: an answer that is refused leaves no file, which would be read again.
         self.answers.add(answer.encode(), f"the answer of {self.folder / f'{number}.sql'}")
         write_folder(self.folder, {f"{number}.csv": answer})
 

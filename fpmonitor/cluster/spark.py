@@ -42,11 +42,14 @@ class SparkEngine(Engine):
     dialect = "spark"
 
     def __init__(self, url: str) -> None:
-        self.address = without_parameters(url)
+        scheme, mark, rest = without_parameters(url).partition("://")
+        # Spark Connect knows no password here; who writes one does not want it shown.
+        self.address = f"{scheme}{mark}{rest.rpartition('@')[2]}"
         _check_port(self.address)
-        self._session = _session(url)
+        self._session = _session(url, self.address)
         with self._errors():
             self._within(_CONNECT_SECONDS)
+        # The zone of the server would make other texts of the same moments.
         self._session.conf.set("spark.sql.session.timeZone", "UTC")
         self._session.conf.set("spark.sql.caseSensitive", "true")
 
@@ -147,8 +150,8 @@ def _main_with_file() -> Iterator[None]:
         del main.__file__
 
 
-def _session(url: str) -> Any:
-    """Open a session; one process may hold several."""
+def _session(url: str, address: str) -> Any:
+    """Open a session; one process may hold several. `address` is what errors show."""
     try:
         with _quiet(), _main_with_file():
             from pyspark.logger import PySparkLogger  # noqa: PLC0415 -- an extra
@@ -163,7 +166,7 @@ def _session(url: str) -> Any:
             session = SparkSession.builder.remote(url).create()
     except Exception as error:  # the client raises many kinds for one bad address
         raise EngineLostError(
-            f"the engine at {url.split(';', 1)[0]} cannot be reached ({type(error).__name__})",
+            f"the engine at {address} cannot be reached ({type(error).__name__})",
             hint="an address looks like sc://host:15002; is a server of Spark Connect running?",
         ) from error
     session.client.set_retry_policies(

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from inspect import Signature, signature
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, get_args
 
 from fpmonitor.decide.decision import Setting
 from fpmonitor.errors import InputError
 from fpmonitor.policy import PLAIN_DRAWS, CohortBudget, LinkBudget, Visits
 from fpmonitor.population.contents import Engine
-from fpmonitor.question import Question
+from fpmonitor.question import Question, own_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -75,7 +75,7 @@ _HOW_SETS_ARE_SEARCHED = frozenset(
 ) | {"search-users", "time-limit", "tolerance", "weights"}
 _EACH, _LEAST_SHARE = 4, 0.05  # times the budget, of each cohort; and of all users
 # Words that say no more than no word; elsewhere a column may be called so.
-_UNSAID = {"engine": "auto", "visits": "last"}
+_UNSAID = {"engine": "auto", "visits": "auto"}
 _OPTIONS = {
     "components": "levels",
     "known": "resume",
@@ -145,7 +145,8 @@ class DecideQuestion(Search):
         confirm_chains: How many chains of sets are tested on the others; null: `confirming.CHAINS`.
         components: Decide how coarse these must be shown, not which APIs may be read; they were
             fixed before the users were seen.
-        visits: What counts as a value of a user: see `policy.Visits`.
+        visits: What counts as a value of a user: see `policy.Visits`. `auto`: last values, and one
+            visit, too, where users came several times and all that is asked goes with it.
         design_share: Share of the users, in no order, from whom levels are designed; the others are
             tested.
         engine: What counts the groups: rows in memory, queries, or rows if they have room.
@@ -176,7 +177,7 @@ class DecideQuestion(Search):
     worst_share: bool = False
     link_budget: float | None = None
     after: Sequence[float] = ()
-    visits: Visits = "last"
+    visits: Visits | Literal["auto"] = "auto"
     weights: Mapping[str, float] | None = None
     search_users: int | None = None
     confirm_chains: int | None = None
@@ -186,17 +187,35 @@ class DecideQuestion(Search):
     union_with: Sequence[str | Path] = ()
 
     def __post_init__(self) -> None:
-        for name, kind in (("engine", Engine), ("setting", Setting), ("visits", Visits)):
-            if (word := getattr(self, name)) not in (words := get_args(kind)):
+        for name, words in (
+            ("engine", get_args(Engine)),
+            ("setting", get_args(Setting)),
+            ("visits", (*get_args(Visits), "auto")),
+        ):
+            if (word := getattr(self, name)) not in words:
                 raise InputError(f"{name}: must be one of {', '.join(words)}, got {word!r}")
-        given = {each.name: getattr(self, each.name) for each in fields(self)}
-        check_options({**given, **dict.fromkeys(self.sample.options, True)})
+        # What is read of a frame is of numpy, which neither JSON nor the database takes.
+        given = {each.name: own_number(getattr(self, each.name)) for each in fields(self)}
+        if given["weights"]:
+            given["weights"] = {api: own_number(each) for api, each in given["weights"].items()}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+        check_options(self._given)
         if self.search_users is not None:
             self.sample.check_plain_draws("search-users")
             if not self.sample.is_plain:
                 raise InputError(
                     "search-users: is for users who all count", hint="leave --cluster away"
                 )
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**given, **dict.fromkeys(self.sample.options, True)}
+
+    def goes_with(self, option: str) -> bool:
+        """Whether an option, as the command line calls it, excludes nothing that is asked."""
+        return _said(self._given).isdisjoint(_NOT_WITH[option])
 
     @property
     def question(self) -> Question:
@@ -211,7 +230,7 @@ class DecideQuestion(Search):
             self.sample,
             exact,
             given,
-            self.visits,
+            "last" if self.visits == "auto" else self.visits,
             () if self.links is None else self.links.after,
         )
 
@@ -251,9 +270,7 @@ def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> d
     Raises:
         InputError: Two cannot go together, or one says nothing without another.
     """
-    option = {name: _OPTIONS.get(name, name.replace("_", "-")) for name in given}
-    said = {option[name] for name, value in given.items() if _is_said(name, value)}
-    said |= {f"{name} {given[name]}" for name in ("setting", "missing") if given.get(name)}
+    option, said = {name: _option(name) for name in given}, _said(given)
     free = {option[name] for name in only_set} & _HOW_SETS_ARE_SEARCHED
     for one, others in _NOT_WITH.items():
         for other in others:
@@ -261,13 +278,27 @@ def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> d
                 if not free & {one, other}:
                     hint = f"leave --{one} or --{other} away"
                     raise InputError(f"--{one}: not with --{other}", hint=hint)
+                # What was asked for a command goes before what the settings say for all.
                 said.discard(one if one in free else other)
     for one, (other, why, then) in _ONLY_WITH.items():
         if one in said and other not in said:
             if one not in free:
                 raise InputError(f"--{one}: {why}", hint=then)
             said.discard(one)
+    said |= {"unit"} if given.get("visits") == "last" else set()
     return {name: value for name, value in given.items() if option[name] in said}
+
+
+def _option(name: str) -> str:
+    return _OPTIONS.get(name, name.replace("_", "-"))
+
+
+def _said(given: Mapping[str, Any]) -> set[str]:
+    """Return the options that say something, as the command line calls them; last values none."""
+    said = {_option(name) for name, value in given.items() if _is_said(name, value)}
+    # These go by their word: `--setting sample` excludes what `--setting population` does not.
+    said |= {f"{name} {given[name]}" for name in ("setting", "missing") if given.get(name)}
+    return said - {"unit"} if given.get("visits") == "last" else said
 
 
 def _days(days: Any) -> float:
@@ -277,6 +308,7 @@ def _days(days: Any) -> float:
 
 
 def _is_said(name: str, value: Any) -> bool:
+    # 0 is said, while false, none and nothing are not.
     return type(value) in {int, float} or (bool(value) and value != _UNSAID.get(name))
 
 
@@ -294,6 +326,7 @@ def asking(
 
         itself, *_ = signature(method).parameters.values()
         members = signature(question).parameters.values()
+        # So that `help()` and the reference show the members, and not `*args`.
         wrapper.__signature__ = Signature([itself, *members])  # type: ignore[attr-defined]
         return wrapper
 

@@ -101,6 +101,7 @@ def best_set(
     checked, apis = checked_weights(sought.weights), sought.free(source.apis)
     base = mask(apis.index(api) for api in sought.must)
     exact = [Fraction(checked.get(api, 1.0)) for api in apis]
+    # Whole weights: sums of floats would tie, or not, by their order.
     scale = math.lcm(*(weight.denominator for weight in exact))
     if isinstance(source, MemorySource):
         source = source.restricted(apis)
@@ -229,6 +230,7 @@ class _Search:
             self._diversify()
             self._exchange(self._effort.after(share * _EXCHANGING))
         weighing = [column for column in self._order if self.weights[column]]
+        # Only where limits fall does a higher target allow sharper ones for parts.
         falling = self._given[-1] < self._given[0]
         known_order = {apis[column]: column for column in weighing}
         if reached is not None and known_order.keys() >= {*reached.order}:
@@ -246,6 +248,7 @@ class _Search:
         lightest, before = min(map(self.weights.__getitem__, weighing), default=0), math.inf
         while falling and not self.proven and self._bound < before:
             before = self._bound
+            # Near the bound first: few sets weigh so much, so such a target is settled soon.
             gap = before - self.weight(self.found[0])
             self._aim_at(before - max(lightest, gap // _STEPS), weighing)
             self._settle(until)
@@ -301,6 +304,7 @@ class _Search:
                 for one in (column, other):
                     exposing[one] += min(score, self._limits[2])
         self.refused += self._above(2)
+        # The most exposing first: dolls of them stay small, and cut off most of those that follow.
         self._order.sort(key=lambda column: -exposing[column])
         self._tighten()
 
@@ -314,6 +318,7 @@ class _Search:
     def _tighten(self) -> None:
         """Take no limit above that of the fewest columns that weigh more than the aim."""
         heaviest = sorted((self.weights[column] for column in self._order), reverse=True)
+        # No set of fewer columns weighs more than the aim; parts keep the limit of the whole.
         least = 1 + sum(weight <= self._aim for weight in accumulate(heaviest))
         self._limits = [*accumulate(self._given[least::-1], min)][::-1] + self._given[least + 1 :]
         self.conflicts = [0] * len(self.weights)

@@ -53,6 +53,7 @@ class _Open:
 
 def tests_of_others(found: Decision, users: int, chains: int) -> tuple[Criteria, int]:
     """Return the tests of chains on users who were not searched, and the level of their values."""
+    # By the number of users alone: a level chosen by the values would cost a share of delta.
     level = planned_level(users, ENTRIES)
     criteria = value_criteria(
         users=users,
@@ -203,6 +204,7 @@ def _chains(found: Decision, searched: SpectrumSource, number: int) -> list[list
         ordered = tuple(sorted(apis))
         return _Open(ordered, score(searched.spectrum(ordered)) / at_budget)
 
+    # By the users searched alone, in an order without ties, so that an audit finds the same chains.
     first = sorted(map(open_set, found.undecided), key=lambda each: (each.share, each.apis))
     made: list[list[_Open]] = []
     for least in first:

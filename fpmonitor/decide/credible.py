@@ -42,7 +42,7 @@ def read_credible_decision(
     """Read a decision file that is to be carried out.
 
     Raises:
-        InputError: As of `read`; or a member does not follow from the others.
+        InputError: A member does not follow from the others.
     """
     decision = read(path)
     proof = Discrepancy("proof", _other_question(decision))
@@ -110,6 +110,7 @@ def _otherwise(content: Any, written: Any, of: str = "") -> Iterator[Discrepancy
     elif isinstance(content, list) and isinstance(written, list) and len(content) == len(written):
         for each, other in zip(content, written, strict=True):
             yield from _otherwise(each, other, of)
+    # True equals 1 in Python, and is no number in a file.
     elif content != written or isinstance(content, bool) != isinstance(written, bool):
         yield Discrepancy("members", f"`{of}` is not as it is written")
 
@@ -151,6 +152,7 @@ def _other_question(decision: Decision) -> str:
             "sign": _SIGNS[name],
         }
         question_members |= {"delta": level / 2 if halved else level}
+        # Else tests are of another budget: less who is unobserved, or an average.
         if policy.sample.departure == NO_DEPARTURE and not halved:
             question_members |= {"budget": policy.budget}
         for design in [side, *side.get("designs", ())]:
@@ -235,6 +237,7 @@ def _unsettled_levels(decision: Decision) -> str | None:
     """
     lattice, components = decision.lattice, decision.components
     ranges = [range(each.least, each.most + 1) for each in components]
+    # A file may name 64 levels of any number of components.
     if math.prod(map(len, ranges)) > _MOST_VECTORS:
         raise TooManyStepsError
     must, never = {*decision.must}, {*decision.never}

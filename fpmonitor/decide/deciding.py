@@ -28,10 +28,11 @@ from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import Criteria, Drawing, decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
-from fpmonitor.policy import NO_DEPARTURE
+from fpmonitor.policy import DRAWS, NO_DEPARTURE
 from fpmonitor.population.beside import (
     PATH,
     USERS,
+    VISIT,
     days_in_words,
     unit_source,
     unit_spectrum,
@@ -167,6 +168,7 @@ def _answered(
     utility = lattice.utility_of(best.apis) if borders.allow else 0.0
     bound = utility
     if not borders.complete:
+        # Solvers bound up to a tolerance, and a file whose utility is above its bound is refused.
         bound = max((found.bound or 0.0) + lattice.withheld, utility)
     cut = None
     if sought.max_sets is not None or sought.best_first:
@@ -263,6 +265,7 @@ def _proven(known: Decision, source: SpectrumSource, tests: Tests) -> Borders:
         sets: Sequence[ApiSet],
         holds: Callable[[CountSpectrum, int], bool],
     ) -> list[ApiSet]:
+        # With what comes along, as limits are by the number of all that is shown.
         closed = [tuple(sorted(known.lattice.closed(apis))) for apis in sets]
         spectra = zip(closed, source.spectra(sets), strict=True)
         return [apis for apis, spectrum in spectra if holds(spectrum, len(apis))]
@@ -273,6 +276,7 @@ def _proven(known: Decision, source: SpectrumSource, tests: Tests) -> Borders:
     block = those(least or source, known.block, above)
     refused = those(source, known.undecided, lambda *of: not tests.allows(*of))
     lists = (known.allow, known.block, known.undecided)
+    # A file that claims one set too many is not believed to have searched all.
     is_whole = [*map(len, lists)] == [*map(len, (allow, block, refused))]
     return Borders(
         allow=allow,
@@ -387,6 +391,7 @@ def _keeping(
 ) -> Borders:
     """Return what is allowed also by conditions, each searched among what the others leave."""
     for condition in tests.conditions:
+        # Sets that fail one condition need not be counted for the next.
         failing = [*borders.block, *borders.undecided]
         found = search(
             unit_source(source, condition.unit),
@@ -524,6 +529,7 @@ def possible_of(
 ) -> tuple[int | None, ...] | None:
     """Users from whom on any test could decide each of the first sets: `ceiling`."""
     policy = decision.policy
+    # The ceiling is of one plain test of the average: docs/certificate/ceiling.md.
     if policy.realised or policy.delta is None or policy.sample.departure != NO_DEPARTURE:
         return None
     if policy.has_conditions or policy.by_visits:
@@ -689,6 +695,8 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
     allow = criteria.allow
     if policy.visits == "both":
         conditions.append(UnitTest(PATH, allow))
+    if policy.visits == "last+visit":
+        conditions.append(UnitTest(VISIT, replace(allow, score=allow.score.mean_of(DRAWS))))
     allow = replace(allow, score=allow.score.mean_of(policy.draws))
     block = replace(block, score=block.score.mean_of(policy.draws))
     refute = replace(refute, score=refute.score.mean_of(policy.draws))
@@ -754,7 +762,7 @@ def _conditions(
             universe=universe,
             drawing=_drawing(decision, users),
         )
-        proof["cohorts"] = cohorts.to_json()
+        proof["cohorts"] = {"given": list(policy.cohorts.given), **cohorts.to_json()}
         found.append(UnitTest(USERS, cohorts))
     if policy.links is not None:
         tests, proof["links"] = _link_tests(decision, policy.links, level, beside)
@@ -783,7 +791,10 @@ def _link_tests(
             proofs = criteria.proofs(len(decision.asked))
         if criteria is None or not proofs:
             raise _too_few_to_link(counted, days)
-        told.append({"after": days, "function": "linked", **proofs["allow"]})
+        of: dict[str, Any] = {"after": days, "function": "linked"}
+        if days is not None and decision.days is not None:
+            of["days"] = [*map(str, decision.days)]
+        told.append({**of, **proofs["allow"]})
         score = criteria.allow.score.mean_of(policy.draws if days is None else 1)
         tests.append(UnitTest(unit, replace(criteria.allow, score=score)))
     return tests, told
@@ -850,6 +861,7 @@ def exact_criterion(policy: Policy, users: int, largest: int | None = None) -> C
     """
     largest = len(policy.candidates) if largest is None else largest
     weights = np.ones(policy.k + 1)
+    # Counts beyond the end have the last weight: all groups of k and more add nothing.
     weights[policy.k] = 0
     # The budget is the decimal number that was written: 0.29 of 100 users are 29, not 28.
     limit = math.floor(Fraction(repr(policy.budget)) * users)

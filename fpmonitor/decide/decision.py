@@ -485,7 +485,7 @@ class Decision(Result):
     def looked_at_once(self) -> bool:
         """Whether its tests are for the users that were decided on, and for no look at others."""
         told_once = any(part is not None for part in (self.confirmation, self.design, self.parts))
-        told_once |= self.policy.by_visits  # who comes back has another record
+        told_once |= self.policy.needs_whole_records
         return self.policy.sample.looked_at_once or told_once
 
     def at_later_look(self) -> Self:
@@ -498,7 +498,7 @@ class Decision(Result):
     @property
     def rests_on_file(self) -> bool:
         """Whether its lists alone answer, and no count of users of now: see `--given`."""
-        return self.looked_at_once or self.policy.has_conditions
+        return self.looked_at_once or self.policy.has_conditions or self.policy.by_visits
 
     @property
     def unlisted(self) -> str:
@@ -539,7 +539,7 @@ class Decision(Result):
         whys = {
             "was fixed before the users were seen": self.universe is None,
             "leaves out users who lack a candidate": self.missing == "drop",
-            "is of visits": self.policy.by_visits,
+            "is of visits": self.policy.needs_whole_records,
             "is of a realised share": self.policy.realised,
         }
         joined = [api for each in self.union_with for api in each.apis]
@@ -561,10 +561,6 @@ class Decision(Result):
         """Return the candidates that are read with APIs, which may be named as in the vocabulary.
 
         Of levels: those of COMPONENT=LEVEL, with all coarser ones.
-
-        Raises:
-            UnknownNameError: One of them is not a candidate of the policy.
-            InputError: A name that may mean several APIs.
         """
         if self.components:
             return self.lattice.named(apis)
@@ -584,11 +580,9 @@ class Decision(Result):
         """Verdict on reading `apis`, and the listed set that settles it (empty when none does).
 
         It is `unknown` where the lists do not settle it, and do not hold all sets.
-
-        Raises:
-            UnknownNameError: One of them is not a candidate of the policy.
         """
         requested_apis, lattice = self.named(apis), self.lattice
+        # Blocked first: where nothing contradicts, the order tells only which set is named.
         for blocked in self.block:
             if requested_apis >= set(blocked):
                 return "block", blocked
@@ -610,9 +604,6 @@ class Decision(Result):
         """Return what a gate answers on reading `apis`: the verdict, the set that settles it, why.
 
         A set that is unknown is asked of `judge`, where there is one: see `deciding.Judge`.
-
-        Raises:
-            UnknownNameError: One of them is not a candidate of the policy.
         """
         if self.union_with:
             return self.with_unions_listed().answer(apis, judge)
@@ -629,6 +620,7 @@ class Decision(Result):
             InputError: A name where a list of names is meant.
         """
         for name, apis in (("have", have), ("want", want)):
+            # A name is a sequence of letters, each of which would be an API that is not known.
             if isinstance(apis, str):
                 raise InputError(f"{name}: did you mean [{apis!r}]?")
         return self.answer([*have, *want])
@@ -670,9 +662,6 @@ class Decision(Result):
             users: How many there are now.
             only_listed: Judge allowed sets of the list that hold `apis`, and no others: what they
                 do not settle is unknown.
-
-        Raises:
-            UnknownNameError: One of them is not a candidate of the policy.
         """
         verdict, because = self.verdict(apis)
         stays = verdict == "no evidence" or (verdict == "block" and self.setting == "population")
@@ -711,6 +700,8 @@ class Decision(Result):
             return settled if self.complete else others
         needed = dict(zip(self.undecided, self.users_needed or (), strict=False)).get(because)
         more = "more would" if needed is None or needed <= users else f"about {needed:,} would"
+        if self.policy.visits == "last+visit":
+            budget += " by last values or by one visit"
         if (cohorts := self.policy.cohorts) is not None:
             budget += f", or over {100 * cohorts.budget:.6g} % of a cohort"
         if (links := self.policy.links) is not None:
@@ -814,6 +805,7 @@ class Decision(Result):
         parts = typed(content, _Parts, _NAME)
         view = parts.view or {}
         seen = {"view": view, **{name: view.get(name) for name in _OF_VIEW}}
+        # Members stand a floor deeper in the file than here; the flat ones are read once.
         decision = typed(content | seen | msgspec.structs.asdict(parts.data), cls, _NAME)
         lattice, lists = decision.lattice, {name: getattr(decision, name) for name in _LISTS}
         sets = [*chain(*lists.values()), decision.recommended, decision.must, decision.never]
@@ -870,18 +862,22 @@ def _check_scope(decision: Decision) -> None:
         raise InputError(f"not {_NAME}: `union_with` has {wanting}")
 
 
-def _check_cohorts(decision: Decision) -> None:
-    """Refuse a promise to cohorts that is not the one whose test the file holds."""
-    told = None if decision.proof is None else decision.proof.get("allow", {}).get("cohorts")
-    asked = decision.policy.cohorts
-    if told is None:
-        return
-    if asked is None:
+def _check_conditions(decision: Decision) -> None:
+    """Refuse a promise to cohorts, or of links, that is not the one whose test the file holds."""
+    side = (decision.proof or {}).get("allow", {})
+    told, asked = side.get("cohorts"), decision.policy.cohorts
+    if told is not None and asked is None:
         raise InputError(f"not {_NAME}: `policy.cohorts` is lacking, and `proof` is of cohorts")
-    for name in ("least_share", "worst_share"):
-        value = getattr(asked, name)
-        if told.get(name, value) != value:  # files of before do not tell it
-            raise InputError(f"not {_NAME}: `policy.cohorts.{name}` is not what `proof` is of")
+    if told is not None and asked is not None:
+        for name in ("given", "least_share", "worst_share"):
+            value = getattr(asked, name)
+            value = list(value) if name == "given" else value
+            if told.get(name, value) != value:  # files of before do not tell it
+                raise InputError(f"not {_NAME}: `policy.cohorts.{name}` is not what `proof` is of")
+    days = [*map(str, decision.days or ())]
+    for test in side.get("links", ()) if days else ():
+        if test.get("days", days) != days:
+            raise InputError(f"not {_NAME}: `data.days` are not those that `proof` is of")
 
 
 def _check_beside(decision: Decision) -> None:
@@ -900,7 +896,7 @@ def _check_beside(decision: Decision) -> None:
     if decision.days is not None and decision.days[0] > decision.days[1]:
         raise InputError(f"not {_NAME}: `days` end before they begin")
     _check_scope(decision)
-    _check_cohorts(decision)
+    _check_conditions(decision)
     for name in ("utility_bound", "utility_possible"):
         most = getattr(decision, name)
         if most is not None and (decision.utility or 0) > most * (1 + 1e-9):
@@ -928,11 +924,7 @@ def _in_words(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_now(content: Any) -> Any:
-    """Return a parsed file as it is written now: of levels, those of before told all on one floor.
-
-    Raises:
-        InputError: No file of a decision about levels of before.
-    """
+    """Return a parsed file as it is written now: of levels, older ones told all on one floor."""
     if not isinstance(content, dict) or not content.get("components") or "data" in content:
         return content
     rest: dict[str, Any] = {"universe": None, "level": None, "engine": None}
@@ -994,9 +986,19 @@ class ProofSide(msgspec.Struct):
             raise ValueError("Object missing `designs` or `nats`")
 
 
+class _LinkSide(ProofSide, kw_only=True):
+    sign: int
+    users: _Count
+    after: float | None = None
+
+
+class _AllSides(ProofSide):
+    links: list[_LinkSide] = []
+
+
 class _Parts(msgspec.Struct):
     """What stands a floor deeper in a file."""
 
     data: _Data
-    proof: dict[Literal["allow", "block"], ProofSide] | None = None
+    proof: dict[Literal["allow", "block"], _AllSides] | None = None
     view: dict[str, Any] | None = None

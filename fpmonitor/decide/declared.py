@@ -107,6 +107,7 @@ class DeclaredVectors:
         ]
         found: dict[Verdict | None, list[ApiSet]] = {"allow": [], "block": []}
         for apis, spectrum in zip(sets, source.spectra(sets), strict=True):
+            # Searches hold sets with all coarser levels.
             closed = tuple(sorted(sought.along(apis)))
             found.setdefault(self.verdict(apis, spectrum), []).append(closed)
         return known.proving(found["allow"], found["block"], evaluated=len(sets))
@@ -133,6 +134,7 @@ def tested_values(components: Iterable[Component]) -> tuple[int, int]:
     for component in components:
         more = Counter[int]()
         for level in range(component.least, component.most + 1):
+            # Without an end it is out, whatever the other components show.
             declared = component.declared(level) or MOST_VALUES + 1
             for values, vectors in numbers.items():
                 if values * declared <= MOST_VALUES:
@@ -141,6 +143,7 @@ def tested_values(components: Iterable[Component]) -> tuple[int, int]:
     del numbers[1]  # shows nothing
     most, total = 0, 0
     for values, vectors in sorted(numbers.items()):
+        # All of one number of values or none: which are tested follows from components alone.
         if total + vectors > MOST_VECTORS:
             break
         most, total = values, total + vectors

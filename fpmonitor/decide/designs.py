@@ -71,7 +71,7 @@ def design(components: Sequence[Component], users: Population, policy: Policy) -
 def alternatives(component: Component, users: Population, policy: Policy) -> list[Component]:
     """Return a component with one level, a design, at all maps of its path, from coarse to fine.
 
-    Parameters and errors as of `design`.
+    Parameters as of `design`.
     """
     found = path(component.levels[0], _held(component, users), policy)
     maps = dict.fromkeys(each.level for each in found)
@@ -139,6 +139,7 @@ def _finest(component: Component, users: Population, policy: Policy) -> Iterator
 def _held(component: Component, users: Population) -> Mapping[tuple[Value, ...], int]:
     """Values of a component, and how many of the users have them; of many users some count."""
     kinds, values = kinds_of(users, component)
+    # Every n-th in an order by values: rows may follow time.
     some = kinds[users.by_values[:: -(-len(kinds) // _MOST_USERS) or 1]]
     counts = np.bincount(some, minlength=len(values))
     return dict(zip(values, counts.tolist(), strict=True))
@@ -153,6 +154,7 @@ class _Cost:
     def __init__(self, users: int, policy: Policy) -> None:
         self.users, self.k = users, disclosed_from(policy.k)
         sizes = np.arange(users + 1)
+        # The user itself tells nothing of how many others share its value.
         alike = np.maximum(sizes - 1, 0) / max(users, 1)
         self.exposed: NDArray[np.float64] = sizes * exposure_probability(
             alike, k=policy.k, population=policy.population
@@ -259,6 +261,7 @@ def _buckets(
     if not edges.size:
         return
     at = np.append(np.searchsorted(values, edges), len(values))
+    # Losses are shares of the number, and 0 has none.
     size = np.where(values == 0, 1.0, np.abs(values))
 
     def until(summands: NDArray[Any]) -> NDArray[np.float64]:
@@ -345,6 +348,7 @@ class _Fitting:
         whole = np.where((numbers > 0).all(axis=1), numbers.prod(axis=1), np.inf)
         shown = listed.prod(axis=1)[:, None] / whole
         fits = np.array([(size <= numbers).all(axis=1) for size in listed])
+        # Half of the memory, and no promise rests on a design.
         self._shown = np.where(fits, shown, 0.0).astype(np.float32)
         self._lacked = np.empty_like(self._shown)  # the one large array, made once
         self._combined, self._counts, self._cost = combined, counts, cost

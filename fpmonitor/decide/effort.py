@@ -32,10 +32,12 @@ class _Interrupts:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold interrupts in the block, which goes on; none of them is left at its end."""
+        # Signals come to the main thread alone, and Python lets no other set handlers.
         if self._held or not _gets_signals():
             yield
             return
         handlers = ((each, signal.getsignal(each)) for each in (signal.SIGINT, signal.SIGTERM))
+        # SIG_DFL and SIG_IGN are no functions: such a signal ends the process, or nothing.
         self._held = {number: handler for number, handler in handlers if callable(handler)}
         self._passing = self.noted = False
         try:
@@ -128,6 +130,7 @@ class Effort:
     @contextmanager
     def until_stopped(self) -> Iterator[None]:
         """End what is done here, and all that follows, when time is up or at an interrupt."""
+        # One that came before this block began must end it as well.
         self.stopped |= INTERRUPTS.noted and _gets_signals()
         try:
             with INTERRUPTS.passing():

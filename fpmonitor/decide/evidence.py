@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.estimate.evalues import log_share, window_test
 from fpmonitor.estimate.looks import level_terms
-from fpmonitor.population.beside import PATH, USERS, unit_spectrum
+from fpmonitor.policy import DRAWS
+from fpmonitor.population.beside import PATH, USERS, VISIT, unit_spectrum
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +33,7 @@ _EARLIER = 0.1  # share of delta of the windows before the first that was checke
 def identity_of(decision: Decision) -> str:
     """Digest of what a decision says: its policy and its lists, whenever and of which days."""
     content = decision.to_json()
+    # What is told beside the question and its lists: the same list decided again is the same.
     content["data"].pop("days", None)
     for name in ("seconds", "evaluated", "made"):
         content.pop(name, None)
@@ -89,6 +91,7 @@ def weigh(decision: Decision, source: SpectrumSource, *, new_users: bool) -> Evi
     policy, sets = decision.policy, decision.allow
     delta_term = _USUAL_TERM - math.log(policy.delta or 1.0)
     if new_users:
+        # "Some set is above" costs nothing where users had no part in the list; "none is" does.
         prices = [(0.0, math.log(len(sets)))] * len(sets)
         usual = (0.0, math.log(_DESIGN_SIZE))
     else:
@@ -107,6 +110,8 @@ def weigh(decision: Decision, source: SpectrumSource, *, new_users: bool) -> Evi
     units = {USERS: replace(test, draws=policy.draws)}
     if policy.visits == "both":
         units[PATH] = test
+    if policy.visits == "last+visit":
+        units[VISIT] = replace(test, draws=DRAWS)
     found = source.spectra(sets)
     lowest = found if source.least is None else source.least.spectra(sets)
     return Evidence(
@@ -132,6 +137,7 @@ def prices_of_choice(decision: Decision) -> tuple[NDArray[np.float64], NDArray[n
     policy = decision.policy
     delta = policy.delta or 1.0
     universe = decision.universe or len(policy.candidates)
+    # The level already holds the weight of the view, which could have been chosen, too.
     allow, block = level_terms(decision.level or delta, universe)
     return allow + math.log(delta), block + math.log(delta)
 
@@ -146,6 +152,7 @@ def needed_evidence(delta: float, *, place: int, successes: int) -> float:
         successes: Outcomes of this kind so far.
     """
     if place < 0:
+        # Logs of earlier days may come late: without a share of theirs they could never be judged.
         share = math.log(_EARLIER) + log_share(-place)
     else:
         share = math.log1p(-_EARLIER) + log_share(place + 1)

@@ -28,12 +28,14 @@ def read_any_decision(path: Path) -> Decision:
     """
     content = read_json(path, "no readable decision file:", hint=_HINT)
     try:
+        # Before it is read: of levels, files of before have another form.
         content = as_now(content)
         decision = Decision.from_json(content)
         check_level(decision)
         _check_members(content, decision)
     except InputError as error:
         raise InputError(f"{path}: {error.message}", hint=error.hint) from error
+    # The sentence is made anew, so a file cannot promise what its members do not say.
     return replace(decision, guarantee=guarantee(decision))
 
 

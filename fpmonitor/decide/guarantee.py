@@ -252,6 +252,10 @@ def _links(decision: Decision) -> str:
 
 
 _READS = {
+    "last+visit": (
+        "As surely it holds, at one look, for a site that reads one visit of each user, and knows "
+        "no other of them."
+    ),
     "visit": "A site reads one visit of each user, and knows no other of them.",
     "path": "A site knows its users again, and reads all their visits of {} in order.",
     "both": (
@@ -277,7 +281,7 @@ def visits_read(decision: Decision, window: str) -> str:
     if visits == "last":
         return ""
     reads = _READS[visits].format(window)
-    return reads if visits == "visit" else f"{reads} {_BEYOND}"
+    return f"{reads} {_BEYOND}" if visits in {"path", "both"} else reads
 
 
 def _beyond_last(decision: Decision) -> str:
@@ -285,9 +289,10 @@ def _beyond_last(decision: Decision) -> str:
     found = decision.by_visits
     if found is None:
         return ""
+    both = " and one visit" * (decision.policy.visits == "last+visit")
     return (
-        f"Last values count. {by_visits(found)}, with the recommended set. Decide by visits with "
-        "`--unit both`."
+        f"Last values{both} count. {by_visits(found)}, with the recommended set. Decide by visits "
+        "with `--unit both`."
     )
 
 
@@ -438,6 +443,7 @@ def in_short(decision: Decision) -> tuple[str, ...]:
     """Say for the screen what holds and what it assumes; `guarantee` is the whole sentence."""
     policy, unit = decision.policy, decision.unit
     budget = f"{100 * policy.budget:.6g} %"
+    # Both are part of the first sentence.
     shown = [clause for clause in _CLAUSES if clause not in {_promise, _beyond_last}]
     others = " ".join(filter(None, (clause(decision) for clause in shown)))
     users = f"the {decision.users:,} observed users"

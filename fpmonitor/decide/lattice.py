@@ -80,6 +80,7 @@ class Lattice:
 
     def listed(self, sets: Iterable[ApiSet]) -> tuple[ApiSet, ...]:
         """Return sets as a decision lists them, in its order."""
+        # By levels, not by their words: "screen=10" would come before "screen=2".
         return tuple(sorted({*map(self.finest, sets)}, key=self._place))
 
     def _place(self, apis: ApiSet) -> tuple[Any, ...]:
@@ -99,7 +100,7 @@ class Lattice:
         return {component.name: level for component, level in self.levels(apis) if level}
 
     def read(self, levels: Mapping[str, int]) -> ApiSet:
-        """Read the level of each component as `told` gave it; errors as of `level`."""
+        """Read the level of each component as `told` gave it."""
         return finest(self.level(name, level) for name, level in levels.items() if level)
 
     def spelled(self, apis: ApiSet) -> ApiSet:
@@ -129,11 +130,12 @@ class Lattice:
         """Read COMPONENT=LEVEL; return these levels with all coarser ones.
 
         Raises:
-            InputError: An entry without a level, or as of `level`.
+            InputError: An entry without a level.
         """
         found = []
         for entry in apis:
             name, equals, level = entry.rpartition("=")
+            # `int` takes more than digits, and a text of 5,000 of them ends in its own error.
             if not equals or not re.fullmatch(r"\s*[0-9]{1,9}\s*", level):
                 raise InputError(
                     f"{entry!r} names no level", hint="the decision is about levels: NAME=LEVEL"

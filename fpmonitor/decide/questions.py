@@ -50,6 +50,8 @@ class AskedQuestion:
         seen = self.window
         window = Window(naive_utc(seen.since), naive_utc(seen.until), seen.source)
         object.__setattr__(self, "window", window)
+        if self.policy.visits == "last+visit":  # what is tested besides takes no share of delta
+            object.__setattr__(self, "policy", replace(self.policy, visits="last"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +140,7 @@ def level_of(
     delta = question.policy.delta
     if delta is None:
         return Level(level=None)
+    # As a whole, view and window included: another one is another question.
     if question in registered:
         return Level(level=delta / 2 / len(registered), registered=True)
     if universe is None:
@@ -152,6 +155,7 @@ def level_of(
         bounds,
         universe=universe,
     )
+    # exp(-cost) of that is 1e-261; the levels of sets must still be numbers beside it.
     if cost > _MOST_COST:
         raise UndecidableError(
             "no data decide for a view with so long a name",
@@ -290,5 +294,6 @@ def read_policy(path: Path) -> AskedQuestion:
 
 
 def _with_time(value: Any) -> Any:
+    # TOML has days, and a datetime is a date to Python.
     is_day = isinstance(value, date) and not isinstance(value, datetime)
     return datetime.combine(value, time()) if is_day else value

@@ -271,6 +271,7 @@ class TableRefinement:
         keys = np.array([table.columns[place] for place in places], dtype=np.int64)
         keys *= self.groups
         keys += table.columns[0]
+        # Each column counts in a range of its own, so that one call counts all.
         keys += starts[:, None]
         if keys.size <= BATCH and is_dense(size, keys.size):
             sizes = np.bincount(keys.ravel(), self._weights[: keys.size], size).astype(np.intp)
@@ -317,6 +318,7 @@ class TableRefinement:
                 continue
             scores = self._part(ranked, groups, columns).steps(columns).scores
             found += compress(columns, scores > limit)
+            # Only those past a quarter of the limit are looked at by a larger part.
             near = (scores <= limit) & (scores * _PARTS[-1] > limit)
             columns = [*compress(columns, near)]
         return found
@@ -402,6 +404,7 @@ class TableRefinement:
         starts = run_starts(table.columns[0])
         steps = self._gains.steps
         totals = np.minimum(np.add.reduceat(table.weights, starts), self._gains.cap)
+        # A user shares a value with its row at least, and with all of its group at most.
         smallest = np.minimum.reduceat(table.weights, starts)
         changing = steps[smallest] != steps[totals]
         lengths = np.diff(starts, append=len(table.weights))

@@ -76,6 +76,7 @@ def refreshed(
             complete=False,
             evaluated=0,
         ),
+        # Without time nothing new is searched: lists that were cut stay what is proven.
         effort=effort if decision.complete else Effort.of(0.0),
     )
     blocked, undecided = _divided(
@@ -145,6 +146,7 @@ def _divided(
 ) -> tuple[list[ApiSet], list[ApiSet]]:
     """Divide refused sets: those that are blocked, with those of before, and all others."""
     once, blocked = [{*apis} for apis in decision.block], [*decision.block]
+    # What was blocked once stays blocked: that holds at every look.
     undecided = [apis for apis in refused if not any(map({*apis}.issuperset, once))]
     with effort.until_stopped():
         for apis in [*undecided]:

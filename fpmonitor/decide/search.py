@@ -203,6 +203,7 @@ class Family:
 
     def completed(self, members: int, columns: int) -> int:
         """Those of `columns` that make `members`, which contains no set, contain one."""
+        # Sets that two columns would have to complete, or one from outside, are completed by none.
         once, twice, found = 0, self._beyond(members | columns), 0
         for column in positions(columns):
             twice |= once & self._holders[column]
@@ -406,6 +407,7 @@ class _BorderSearch:
         """Leave out the columns that fail with the base by what a part of the rows tells."""
         known = self.passed.extended(node.base, node.joining)
         untested_columns = [column for column in node.estimated_gains if not known >> column & 1]
+        # The largest limit that a larger set may have, as limits do not increase.
         limit = self._limits[node.base.bit_count() + 1]
         for column in node.data.hopeless(untested_columns, limit):
             self.fail(node.core | self._closed[column])
@@ -430,6 +432,7 @@ class _BorderSearch:
         base, refused = node.base, 0
         estimated_gains, joining = {}, known
         tried = zip(untested_columns, steps.scores.tolist(), steps.groups.tolist(), strict=True)
+        # The finest first: small sets that fail cut off most.
         for column, score, groups in sorted(tried, key=lambda step: -step[2]):
             limit = self._limits[(node.base | self._closed[column]).bit_count()]
             if self._absorb and groups == node.data.groups:
@@ -564,6 +567,7 @@ def search(
     if isinstance(source, MemorySource):
         source = source.selected(apis)
     most = len(apis) if sought.max_size is None else sought.max_size
+    # Sets that another test allows may score more than the limit: scores then tell not all.
     lower = _BorderSearch(allow, order, most, effort, by_score=known is None or not known.allow)
     upper = lower if block is allow else _BorderSearch(block, order, most, effort)
     if known is not None:
@@ -700,6 +704,7 @@ def _refute(
             for members in sets[start : start + _REFUTED_TOGETHER]
             if not border.failed.has_subset(members) and not within.has_superset(members)
         ]
+        # Coarser levels split no group further, so the finest ones alone give the spectrum.
         finest = map(border.order.finest, part)
         names = [[apis[column] for column in positions(members)] for members in finest]
         border.evaluated += len(part)
@@ -753,6 +758,7 @@ def _borders(apis: Sequence[str], lower: _BorderSearch, upper: _BorderSearch) ->
     allowed, blocked = lower.passed.maximal(), upper.minimal()
     undecided = []
     if upper is not lower:
+        # Each side is wrong with probability delta at most: users who are no draws are likelier.
         if any(map(Family(len(apis), blocked).has_subset, allowed)):
             raise UndecidableError(
                 "one set is certified both within and above the budget",

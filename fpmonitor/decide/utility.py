@@ -97,8 +97,10 @@ def weight_bound(
         constraints=scipy.optimize.LinearConstraint(holds, ub=[most for *_, most in rows]),
         options={"time_limit": seconds},
     )
+    # No set holds all of `must` and no refused one.
     if solved.status == _INFEASIBLE:
         return 0.0
+    # The dual bound, not the best set found: stopped early, the one errs high, the other low.
     bound = solved.mip_dual_bound
     return float(gain.sum() if bound is None else min(gain.sum(), -bound))
 

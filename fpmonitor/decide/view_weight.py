@@ -106,6 +106,8 @@ def check_level(decision: Decision) -> None:
         raise InputError("not a decision: `universe` is too small for any choice of APIs")
     if 0 < (decision.first_names or 0) < len(decision.asked):
         raise InputError("not a decision: `first_names` are fewer than the candidates")
+    if weight is not None and decision.universe is None:
+        raise InputError("not a decision: `universe` is lacking, and a view has a weight")
     if weight is not None and weight > most_weight(decision) * (1 + _ROUNDING):
         raise InputError("not a decision: `view_weight` is more than its view may have")
     if decision.universe is not None and not decision.registered and weight is None:
@@ -113,6 +115,7 @@ def check_level(decision: Decision) -> None:
     most = 1 / 2 if decision.registered else 1 if weight is None else weight
     if share > most * (1 + _ROUNDING):
         raise InputError("not a decision: `level` is more than its question may have")
+    # Half of it where questions were registered in the database.
     halves = (weight or 0, (weight or 0) / 2)
     if weight and not any(math.isclose(share, each, rel_tol=_ROUNDING) for each in halves):
         raise InputError("not a decision: `level` is not the share of its `view_weight`")
@@ -121,6 +124,7 @@ def check_level(decision: Decision) -> None:
 def _source_cost(source: str) -> float:
     """Tell libraries of ours with a version of numbers from any text."""
     library, space, version = source.partition(" ")
+    # Names of ours have half of the weight and all texts the other: the table of views.md.
     if library in _LIBRARIES and (not space or _VERSION.fullmatch(version)):
         numbers = [int(number) for number in version.split(".")] if space else []
         parts = sum(math.log(2) + _count_cost(number) for number in numbers)
@@ -136,6 +140,7 @@ def _time_cost(moment: datetime) -> float:
     elif moment.time() != time():
         units = _DAYS * 86_400
     else:
+        # The first of a month has the shorter name, that of its month.
         units = 1200 if moment.day == 1 else _DAYS
     return math.log(4) + math.log(2 if moment.year in _THIS_CENTURY else 200) + math.log(units)
 
@@ -147,6 +152,7 @@ def _transform_cost(transform: Transform) -> float:
     if not transform.round:
         return 6 * math.log(2)
     digits = str(transform.round).rstrip("0")
+    # c 10^z has the weight 1 / (2^(7+z) c (c+1)): docs/certificate/views.md.
     zeros = len(str(transform.round)) - len(digits)
     return (7 + zeros) * math.log(2) + _count_cost(int(digits) - 1)
 

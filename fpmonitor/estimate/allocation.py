@@ -81,6 +81,7 @@ def least_sum(functions: Sequence[Pieces], total: float) -> Allocation:
         if search.visits > _MOST_VISITS:
             break
         part = heapq.heappop(search.parts)
+        # Equal functions are divided together: else each order of their arguments is searched.
         alike, order = equal[part.function], np.arange(len(functions))
         later, earlier = part.ranges.copy(), part.ranges.copy()
         np.maximum(later[:, 0], part.piece, out=later[:, 0], where=alike & (order >= part.function))
@@ -112,6 +113,7 @@ class _Search:
     def visit(self, ranges: NDArray[np.intp]) -> None:
         """Bound the sum within ranges of pieces, by bisection for the best slope."""
         self.visits += 1
+        # Even the greatest arguments of these ranges add up to less than the total.
         if self._high[self._starts + ranges[:, 1] - 1].sum() < self.total:
             return
         inside = np.concatenate([np.arange(*span) for span in self._starts[:, None] + ranges])
@@ -125,6 +127,7 @@ class _Search:
             middle = (left + right) / 2
             at, arguments, values = self._minimisers(middle, inside, firsts)
             excess = float(arguments.sum()) - self.total
+            # Weak duality: a bound at every slope, so the bisection need not have converged.
             lower = max(lower, float(values.sum()) - math.exp(middle) * excess)
             if lower >= self.best - _TOLERANCE:
                 return

@@ -42,7 +42,9 @@ _UNIT_NATS = 0.02  # that weights in larger units cost all users together, so th
 _DIGITS = 8  # of the weights of a design, whatever they are: the bound is proved for them
 _BLOCK = 16  # users kept, at least, of those whose fate is decided together
 _LEFT_OUT = 40.0  # nats
+_SMALL_TABLE = 1 << 16  # numbers of a table that is kept; larger ones take little of their time
 LIMIT_ROUNDING = 1e-9
+# `exp` overflows above 709.
 _LARGEST_EXPONENT = 600.0
 _LINE_ROUNDING = 1e-12
 _SMALL = 1e-6  # nats: exponents this small are as good as linear
@@ -111,6 +113,7 @@ def _log_factor(
         alone = part[:, np.newaxis] * 1.0
         r, f = (array.copy() for array in np.broadcast_arrays(alone, shares))
         left = users - r
+        # `gammaln` of 10^7 users is 1.5e8, whose rounding is above `_CLOCK_ROUNDING`.
         ratio = factorial_remainder(np.array([float(users)])) - factorial_remainder(users - alone)
         ratio = ratio + deviance(alone, np.full_like(alone, mean), alone - mean)  # of each row
         ratio = ratio - deviance(r, users * f, r - users * f)
@@ -127,6 +130,7 @@ def one_thinning(mean: float, users: int, fewest: int) -> Clock:
     the same mean. There must be 20 users, of whom it keeps nine in ten at most.
     """
     share = mean / users * (1 - _STEP_ROUNDING)
+    # The lemma of docs/certificate/fakes.md, with z = fewest (1 - share), which must be 2 or more.
     lost = -math.log1p(-share) / 2 + 0.75 / (fewest * (1 - share))
     return Clock(shares=np.array([share]), weights=np.ones(1), log_factor=-lost - _CLOCK_ROUNDING)
 
@@ -230,6 +234,7 @@ def proved_base(
     """Prove the bound of weights, whatever they are; parameters as of `design_base`."""
     laws = cells.laws
     largest = np.abs(weights * (laws.starts[1:] - 1)).max(initial=1e-9)
+    # Before the proof, so that the bound is for the digits that a decision file holds.
     weights = _short(weights * min(_LARGEST_EXPONENT / largest, 1.0))
     exposure, bounds = cells.exposure[sign], laws.mean * cells.bounds(weights, sign)
     corners = envelope(exposure, bounds, sign)
@@ -380,29 +385,34 @@ def averaged(
     phi = base.phi()
     least = float(thinnings.shares.min())
     end = int(base.starts[-1])
+    # Chernoff: from a mean x with (x - end)^2 >= 2 _TAIL x on, `end` or fewer are that rare.
     counts = math.ceil((end + _TAIL + math.sqrt(_TAIL**2 + 2 * _TAIL * end)) / least)
     known = min(counts, _MOST_COUNTS, users + 1)
     charge: float = users * known * _STEP_ROUNDING
     if known <= min(counts - 1, users):  # counts that are possible, but not in the table
         charge, known = math.inf, 2
     elif counts <= users:
+        # At most users / counts groups are larger: docs/certificate/every-look.md, "Large groups".
         charge += users / counts * -math.log1p(-math.exp(-_TAIL))
     table = _mean_over_thinnings(base.sign * phi, thinnings, known)
     by_user = base.sign * table[1:] / np.arange(1, known)
     if base.monotone:
         by_user = np.maximum(by_user, 0)
         if base.sign < 0:
+            # Made monotone on the safe side: the least such function above, not one nearby.
             by_user = np.maximum.accumulate(by_user[::-1])[::-1]
         else:
             by_user = np.minimum.accumulate(by_user)
     scale = float(np.abs(by_user).max()) or 1.0
     unit = max(2.0 ** math.floor(math.log2(min(_UNIT_NATS / (users * scale), 1.0))), _FINEST_UNIT)
     units = by_user / scale / unit
+    # Up where a large score must not certify, down where it does.
     weights = (np.ceil(units) if base.sign < 0 else np.floor(units)) * unit
     return AveragedScore(
         base=base,
         users=users,
         clock=thinnings,
+        # Nobody has count 0; `Score` wants the weight of 1 there, so that weights do not increase.
         weights=np.concatenate([weights[:1], weights, [0.0]]),
         scale=scale,
         unit=unit,
@@ -450,22 +460,31 @@ def _mean_over_thinnings(
     for share, weight in zip(thinnings.shares.tolist(), thinnings.weights.tolist(), strict=True):
         block = min(max(math.ceil(_BLOCK / share), math.isqrt(16 * counts)), counts)
         most = _most_kept(block, share, need)
-        chances = np.zeros((block + 1, most + 1))  # chances to keep so many of so many
-        chances[0, 0] = 1.0
-        for users in range(block):
-            chances[users + 1] = (1 - share) * chances[users]
-            chances[users + 1, 1:] += share * chances[users, :-1]
+        is_small = (block + 1) * (most + 1) <= _SMALL_TABLE
+        chances = (_chances if is_small else _chances.__wrapped__)(block, share, most)
         table = []
-        after = np.append(moments, np.ones(most))
+        ones = np.ones(most)
+        after = np.concatenate((moments, ones))
         for done in range(0, counts, block):
             table.append(chances[:-1] @ after[: most + 1])
             mean = (done + block) * share
             passed = max(int(mean - math.sqrt(2 * mean * need)), 0)  # Chernoff
             left = max(moments.size - passed, 1)
             after = np.convolve(after[: left + most], chances[-1, ::-1], "valid")
-            after = np.append(after, np.ones(most))
+            after = np.concatenate((after, ones))
         means += weight * np.log(np.concatenate(table)[:counts])
     return means
+
+
+@lru_cache(maxsize=32)  # the designs of a menu have the same thinnings, 22 as a rule
+def _chances(users: int, share: float, most: int) -> NDArray[np.float64]:
+    """Return the chances to keep up to `most` of 0 to `users`, each with the chance `share`."""
+    chances = np.zeros((users + 1, most + 1))
+    chances[0, 0] = 1.0
+    for done in range(users):
+        chances[done + 1] = (1 - share) * chances[done]
+        chances[done + 1, 1:] += share * chances[done, :-1]
+    return chances
 
 
 def _most_kept(users: int, share: float, nats: float) -> int:

@@ -104,7 +104,6 @@ def users_for_gamma(gamma: float, *, delta: float, support: int | None = None) -
 
     Raises:
         InputError: `support` below 1.
-        PolicyError: `gamma` or `delta` outside (0, 1).
 
     Notes:
         "Statistical anonymity", Theorem 5, solved for the sample: `ln(2 |V| / delta) / (2
@@ -239,6 +238,7 @@ def proposition9(
     check_share("delta", delta)
     if support is None:
         return Interval(lower=0.0, upper=1.0, reason=_UNKNOWN_SUPPORT)
+    # t = 1: its logarithm, by which the entropy would be divided, is 0.
     if k == population:
         return Interval(lower=0.0, upper=1.0, reason="k is the whole population")
     bits = entropy_upper_bits(spectrum, support=support, delta=delta)

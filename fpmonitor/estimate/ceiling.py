@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum
 
 _DIGITS = 2  # of a number of users
+_LEAST_QUANTILE = 1e-3  # 0 would be divided by 0 where a set has no evidence
 
 
 def users_possible(
@@ -53,10 +54,12 @@ def users_possible(
     if serving is None:
         return
     cells, _ = base_cells(serving, ExposureFunction(k, population), min(budget, SHARPEST))
-    needed = scipy.special.ndtri(delta) ** 2 / 2  # of 1 - delta, which may round to 1
+    # Of delta, as 1 - delta may round to 1. From a half on a coin decides: next to nothing.
+    needed = max(-float(scipy.special.ndtri(delta)), _LEAST_QUANTILE) ** 2 / 2
     for spectrum in spectra:
         law = fit_law(spectrum, population=population)
         nats = _most_nats(cells, _shares_of(cells, law.probabilities, law.shares), budget)
+        # No evidence at all would divide by 0; so it ends above MOST_USERS, as null.
         enough = needed * cells.laws.mean / max(nats, needed / MOST_USERS)
         yield None if enough > MOST_USERS else int(float(f"{math.ceil(enough):.{_DIGITS}g}"))
 
@@ -80,7 +83,9 @@ def nats_possible(
 def _most_nats(cells: Cells, shares: NDArray[np.float64], budget: float) -> float:
     """Best mean logarithm of an e-value that tells a law from those across the budget, nats."""
     laws = cells.laws
+    # What could be decided of this law: to allow below the budget, to block above it.
     sign: Sign = -1 if float(shares @ laws.exposure[-1]) < budget else 1
+    # As the tests themselves: no value counts for more than the budget (docs/certificate/menu.md).
     seen = cells.capped(budget) if sign < 0 else cells
     weights = growing_weights(seen.laws, shares, sign=sign, budget=budget, monotone=False)
     base = proved_base(seen, weights, sign=sign, budget=budget, monotone=False)

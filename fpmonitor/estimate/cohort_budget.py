@@ -54,10 +54,12 @@ class CohortPart:
     @classmethod
     def of(cls, base: Base, *, users: int) -> CohortPart:
         """Lower the mean of a base, and tilt its thinnings back."""
+        # mu >= M + a q + b of docs/certificate/people.md; the bound, a q + b, is negative.
         mean = base.mean + base.bound
         mean += _ROUNDING * abs(mean)  # a larger one is as good
         growth = base.mean / mean - 1
         thinnings = clock(users, mean)
+        # 1 - f + f e^t, with e^t - 1 = growth: what tilting a binomial of one user divides by.
         normalisers = 1 + thinnings.shares * growth
         tilted = Clock(
             shares=thinnings.shares * (1 + growth) / normalisers,
@@ -69,6 +71,7 @@ class CohortPart:
             score=averaged(base, users=users, thinnings=tilted),
             mean=mean,
             thinnings=thinnings,
+            # Always downwards: what users add is evidence for the cohort.
             by_user=by_user - _ROUNDING * abs(by_user),
         )
 
@@ -102,6 +105,7 @@ class UnseenCohorts:
     def of(cls, mean: float, *, users: int, least_share: float, log_term: float) -> UnseenCohorts:
         """Choose the tilt that exempts the largest cohorts."""
         bonuses = least_share * mean * -np.expm1(-_TILTS)
+        # A cohort of N users passes by this part alone while h N is below the bonus less the price.
         tilt = float(_TILTS[((bonuses - log_term) / _TILTS).argmax()])
         thinnings = clock(users, mean)
         by_user = float(thinnings.weights @ np.log1p(thinnings.shares * math.expm1(-tilt)))
@@ -160,6 +164,7 @@ class CohortTest:
         """Return the evidence for the worst cohort, or cohorts, nats, with its sign turned."""
         if not self.worst_share:
             return -float(self.evidence(spectrum).min())
+        # Without the cohort that nobody saw: it adds nothing to any union.
         added = self._added(spectrum)[:, :-1]
         found = evidence_together(self._constants + math.log(self.share), added)
         return _ROUNDING * (1 + abs(found)) - found
@@ -189,6 +194,7 @@ class CohortTest:
             lost = part.score.scale * np.append(
                 np.bincount(spectrum.cohorts, by_entry, minlength=len(users) - 1), 0.0
             )
+            # Rounding is taken off both sums, as their difference may be far smaller than either.
             gained = part.by_user * users
             nats.append(gained - lost - _ROUNDING * (gained + lost))
         return np.array(nats)
@@ -206,6 +212,7 @@ class CohortTest:
         nats = scipy.special.logsumexp(self._constants)
         if nats + math.log(self.share) >= self.log_terms[1]:
             return
+        # The bonus alone must reach the evidence of one API, as such a cohort has no users.
         needed = self.log_terms[1] - math.log(self.share) - self.unseen.thinnings.log_factor
         needed *= users / self.unseen.mean / self.least_share
         raise UndecidableError(
@@ -250,6 +257,7 @@ def evidence_together(constants: NDArray[np.float64], added: NDArray[np.float64]
             together, half, jac=True, method="L-BFGS-B", bounds=bounds, options=options
         )
         weights = scipy.special.softmax(constants + lowering @ solved.x)
+    # The bound holds for any weights, so a solver that stops early costs sharpness only.
     lowered = np.minimum(weights @ lowering, 0.0).sum()
     return float(weights @ constants + scipy.special.entr(weights).sum() + lowered)
 
@@ -311,6 +319,7 @@ def _designs(
     if shares[-1] > least_share * _SAME_SHARE:
         shares.append(least_share)
     cells, kept_share = base_cells(serving, function, budget)
+    # Each part has an equal share of the sum, and so must bring as much more.
     log_term += math.log(len(shares) + 1)
     parts = []
     for share in shares:
@@ -318,8 +327,10 @@ def _designs(
             cells,
             sign=-1,
             budget=budget,
+            # The evidence for a cohort is about its share of that for all users.
             log_term=log_term / share,
             share=kept_share,
+            # Conditions are free with monotone tests only: docs/certificate/people.md.
             monotone=True,
         )
         if base.bound < 0:  # else it tells nothing

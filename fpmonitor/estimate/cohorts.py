@@ -85,7 +85,6 @@ def cohort_exposure(
 
     Raises:
         InputError: The cohort has more users than there are.
-        PolicyError: `k` or `population` is out of its range.
     """
     check_threshold(k, population)
     if spectrum.users > users:
@@ -110,7 +109,6 @@ def share_limits(seen: int, users: int, delta: float) -> tuple[float, float]:
 
     Raises:
         InputError: More users seen than there are.
-        PolicyError: `delta` outside (0, 1).
 
     Notes:
         The likelihood of a beta mixture of shares, divided by that of the true share `p`, is a
@@ -120,6 +118,7 @@ def share_limits(seen: int, users: int, delta: float) -> tuple[float, float]:
     check_share("delta", delta)
     if not 0 <= seen <= users:
         raise InputError(f"cohort: {seen} users seen of {users}")
+    # (S - 1) ln P + (m - S) ln(1 - P) > const of docs/certificate/cohorts.md; B(1/2, 1/2) is pi.
     least = float(
         scipy.special.betaln(seen + 0.5, users - seen + 0.5) - math.log(math.pi)
     ) + math.log(delta)
@@ -129,13 +128,16 @@ def share_limits(seen: int, users: int, delta: float) -> tuple[float, float]:
         likelihood = (seen - 1) * math.log(share) + scipy.special.xlog1py(users - seen, -share)
         return bool(likelihood > least)
 
+    # The observed share is possible, so each limit lies between it and one end.
     observed = max(seen / users, _SMALLEST)
     lower, upper = 0.0, 1.0
     if seen >= 2:  # one user proves nothing at an error probability that falls with the share
         low, high = _SMALLEST, observed
         for _ in range(_BISECTIONS):
+            # By halves of the logarithm: shares of 1e-9 need as many digits as those of a half.
             middle = math.sqrt(low * high)
             low, high = (low, middle) if possible(middle) else (middle, high)
+        # The end that is ruled out, as is `upper`: an interval is never too narrow.
         lower = low
     if seen < users:
         low, high = observed, 1.0

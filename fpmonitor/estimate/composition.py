@@ -119,7 +119,7 @@ def best_composition(
     threshold: float,
     pairs: Mapping[tuple[int, int], MarginalDistribution] | None = None,
 ) -> CompositionBound:
-    """Smallest of the bounds of `composition_bounds`; same arguments and errors."""
+    """Smallest of the bounds of `composition_bounds`; same arguments."""
     bounds = composition_bounds(marginals, threshold=threshold, pairs=pairs)
     return min(bounds, key=lambda bound: bound.upper)
 
@@ -149,6 +149,7 @@ def composition_bounds(
     if pairs:
         known = _with_pairs(marginals, pairs)
         tails = {apis: law.tails() for apis, law in known.items()}
+        # Exposed joint values have less than T each: T takes the place of the largest p F(p).
         bounds.append(join_size(tails, threshold))
     return tuple(bounds)
 
@@ -169,7 +170,7 @@ def theorem2_composition(
 ) -> CompositionBound:
     """Bound the joint exposure by thresholds whose product is `threshold`.
 
-    Arguments and errors as in `composition_bounds`.
+    Arguments as in `composition_bounds`.
 
     Notes:
         "Statistical anonymity", Theorem 2: `Q_J(prod t_j) <= sum_j Q_j(t_j) + sum t_j |V_j|`, the
@@ -184,7 +185,7 @@ def sharpened_composition(
 ) -> CompositionBound:
     """Bound the joint exposure as Theorem 2 does, before its proof rounds up.
 
-    Arguments and errors as in `composition_bounds`.
+    Arguments as in `composition_bounds`.
 
     Notes:
         "Statistical anonymity", the middle step of the proof of Theorem 2 (Lemma 11, where `< q` in
@@ -200,7 +201,7 @@ def theorem3_composition(
 ) -> CompositionBound:
     """Bound the joint exposure by thresholds and a factor `c` whose product is `threshold`.
 
-    Arguments and errors as in `composition_bounds`.
+    Arguments as in `composition_bounds`.
 
     Notes:
         "Statistical anonymity", Theorem 3: `Q_J(c prod t_j) <= sum_j Q_j(t_j) + c`. Theorem 4 shows
@@ -220,7 +221,7 @@ def top_r_composition(
 ) -> CompositionBound:
     """Bound the joint exposure by keeping the most frequent values of each API.
 
-    Arguments and errors as in `composition_bounds`.
+    Arguments as in `composition_bounds`.
 
     Notes:
         Sharpens Theorem 3 of "Statistical anonymity" and is never above it or Theorem 2 at their
@@ -249,6 +250,7 @@ def best_sizes(offers: Sequence[SizedTails], cell: float) -> CompositionBound:
         for offer in offers
     ]
     best = least_sum([*pieces, _FACTOR], math.log(cell))
+    # The last argument is of `_FACTOR`, the joint values beyond those that fit.
     sizes = tuple(float(round(math.exp(-u))) for u in best.arguments[:-1])
     return CompositionBound(upper=best.value, rule="top-r", parameters={"r": sizes})
 
@@ -307,7 +309,6 @@ def sampled_tails(
 
     Raises:
         InputError: The spectrum is of a single user.
-        PolicyError: `delta` outside (0, 1).
 
     Notes:
         Clopper and Pearson (1934), "The use of confidence or fiducial limits illustrated in the
@@ -335,12 +336,14 @@ def ranked_tails(
         Positions of the values from the most frequent on, and the tails outside of the first ones.
     """
     check_share("delta", delta)
+    # One half ranks, the other bounds: the one that ranks would miss what it left out by luck.
     ranking = rng.binomial(counts, 0.5)
     order = np.argsort(-ranking, kind="stable")
     held_out = (counts - ranking)[order]
     seen = int(np.count_nonzero(ranking >= least))
     if not seen:
         return order, SizedTails(sizes=np.ones(1), tails=np.ones(1))
+    # Few sizes, as they share delta: the best one is chosen after looking.
     sizes = np.unique(np.geomspace(1, seen, 4 * seen.bit_length()).round())
     users = int(held_out.sum())
     outside = users - np.cumsum(held_out)[sizes.astype(np.int64) - 1]
@@ -400,6 +403,7 @@ def join_size(known: Mapping[tuple[int, ...], SizedTails], cell: float) -> Compo
     """
     apis, offers = list(known), list(known.values())
     candidates = []
+    # Each cover and choice of sizes gives a bound that holds; several prices only find a good one.
     for multiplier in np.geomspace(cell, 1, _MULTIPLIERS):
         chosen = [offer.cheapest(multiplier * np.log(offer.sizes)) for offer in offers]
         costs = [

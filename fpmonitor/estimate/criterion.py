@@ -61,6 +61,7 @@ class Score:
 
     def mean_of(self, draws: int) -> Self:
         """Return the mean of the score over draws of one value of each user, told together."""
+        # The spectra of all draws are added up, so each sum is `draws` times the mean.
         return self if draws == 1 else replace(self, weights=self.weights / draws)
 
     def limits_of(self, log_terms: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -81,6 +82,7 @@ class Score:
 
     def __call__(self, spectrum: CountSpectrum) -> float:
         """Return the number of a set with this spectrum."""
+        # Weights are multiples of a power of 2 (`averaging.averaged`): no order changes the sums.
         taken = self.weights.take(spectrum.counts, axis=1, mode="clip")
         return float(self.of_sums(taken.dot(spectrum.members.astype(float))))
 
@@ -138,6 +140,7 @@ class Criterion:
     def holds(self, spectrum: CountSpectrum, size: int) -> bool:
         """Whether the score of a set of `size` APIs is within its limit."""
         tested = self.largest is None or size <= self.largest
+        # On the limit is within it, for allowing and for blocking: `refutes` needs more.
         return not tested or bool(self.score(spectrum) <= self.limits[size])
 
 

@@ -57,6 +57,7 @@ def declared_share_limits(
     c = counts.astype(np.float64)
     level = scipy.special.betaln(c + _PRIOR, users - c + _PRIOR)
     level -= scipy.special.betaln(_PRIOR, _PRIOR) + nats + _ROUNDING * (1 + nats)
+    # Relative, as these logarithms reach 1e10: what rounding adds must rule nothing out.
     level -= 1e-12 * np.abs(level)
 
     def ruled_out(p: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -73,6 +74,7 @@ def declared_share_limits(
                 np.where(beyond, middle, out),
                 np.where(beyond, possible_shares, middle),
             )
+        # The end that is ruled out: limits are never too narrow.
         ends.append(out)
     lower, upper = ends
     return lower, upper
@@ -116,10 +118,12 @@ def declared_limits(
         grows.
     """
     check_support(spectrum, support)
+    # The last is that of all declared values that nobody had.
     counts = np.append(spectrum.counts, 0)
     limits = share_limits_once if looked.once else declared_share_limits
     nats = math.log(support / looked.delta / (1 - UNSEEN))
     lower, upper = limits(counts, spectrum.users, nats)
+    # Where p F(p) is largest within the limits of each value.
     worst = np.clip(share_of_most_exposed(k, population), lower, upper)
     at = np.stack([lower, upper, worst])
     exposed = exposure_probability(np.clip(at, 1e-300, 1), k=k, population=population)
@@ -127,12 +131,15 @@ def declared_limits(
     seen, unseen = spectrum.values, support - spectrum.support
     together = 0.0  # share of all who have a value that nobody had
     if unseen or others:
+        # Which values nobody had is seen only by looking: so all sets of as many have their level.
         sets = _log_sets(support, unseen) - math.log(UNSEEN * looked.delta)
         together = float(limits(counts[-1:], spectrum.users, sets)[1][0])
+    # The bound of all together; each also has its own, if no other values can hide there.
     hidden, unexposed = together, together
     if not others:
         hidden = min(together, unseen * float(exposed[2, -1]))
         unexposed = min(together, unseen * float(safe[1, -1]))
+    # Both lines of docs/certificate/declared.md: exposed users by their sum, and by who is not.
     least = max(
         exposed[:2, :-1].min(axis=0) @ seen,
         1 - safe[1, :-1] @ seen - unexposed,

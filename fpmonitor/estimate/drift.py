@@ -11,7 +11,7 @@ table:
 
 Users may come with any frequency, so the users of two windows are three groups, and each has its
 test: who came in one window alone is dealt out to it like a card (`compare_laws`), and who came in
-both has changed a value or has not (`compare_changes`). docs/certificate/windows.md has the proof.
+both has changed a value or has not (`compare_changes`). Proofs: docs/certificate/panel.md.
 
 Where users with rare values are hidden (`hidden`), the p-value is at least that of the counts
 themselves, whatever these are: for each value alone, numbers that are not known are those which
@@ -108,7 +108,7 @@ def compare_spectra(
     """Test whether users of one window have rarer values than those of the other.
 
     The names of the values do not matter: users are sorted by how many of both windows share their
-    value, in steps of a factor of 2; each step is a cell. Arguments, errors: as in `compare_laws`.
+    value, in steps of a factor of 2; each step is a cell. Arguments as in `compare_laws`.
     """
     first, second = _windows(before, after, hidden)
     lowest, highest = _steps(first.least + second.least), _steps(first.most + second.most)
@@ -154,6 +154,7 @@ def compare_changes(before: ArrayLike, after: ArrayLike, *, least: int = 1) -> D
     p_values[tested] = 2 * number * scipy.special.betainc(heads, coins - heads + 1, 0.5)
     p_values = np.minimum(p_values, 1)
     sure = p_values <= _SURE
+    # Without this noise alone would seem to have moved users.
     net = np.where(sure, gained - lost, 0)
     moved = max(net[net > 0].sum(), -net[net < 0].sum()) / first.size if first.size else 0.0
     return DriftTest(
@@ -168,6 +169,7 @@ def adjust_p_values(p_values: ArrayLike) -> NDArray[np.float64]:
     """
     array = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(array, kind="stable")
+    # The smallest p-value is multiplied by all, the next by one fewer, and none falls below it.
     factors = len(array) - np.arange(len(array))
     adjusted = np.empty_like(array)
     adjusted[order] = np.minimum(np.maximum.accumulate(array[order] * factors), 1)
@@ -206,11 +208,13 @@ def _counts(name: str, counts: ArrayLike) -> NDArray[np.int64]:
 
 def _cell_p_values(first: _Window, second: _Window) -> NDArray[np.float64]:
     """P-values of all cells and, last, of the pool of the rare ones; corrected."""
+    # By both windows together, which tells nothing of how they differ.
     common = first.least + second.least >= POOLED_USERS
     perhaps = ~common & (first.most + second.most >= POOLED_USERS)
     hidden = first.hidden + second.hidden
     before, after = (_bounds(window, common, perhaps, hidden) for window in (first, second))
     users = first.users, second.users
+    # Surely: the fewest there may be later against the most before.
     grew = after[0] * users[0] > before[1] * users[1]
     shrank = after[1] * users[0] < before[0] * users[1]
     earlier = np.where(grew, before[1], before[0])
@@ -268,7 +272,8 @@ def _two_sided(
 
 def _split(first: _Window, second: _Window, rng: np.random.Generator) -> tuple[float, float]:
     """P-value of the half that was kept back, and the share of users that moved in it."""
-    halves = [_half(window.counts, rng) for window in (first, second)]
+    # About half of the users, by the toss of a coin for each.
+    halves = [rng.binomial(window.counts, 0.5) for window in (first, second)]
     before, after = first.counts - halves[0], second.counts - halves[1]
     users = int(before.sum()), int(after.sum())
     if not all((*users, halves[0].sum(), halves[1].sum())):
@@ -292,11 +297,6 @@ def _split(first: _Window, second: _Window, rng: np.random.Generator) -> tuple[f
         np.array([float(grown[0])]), np.array([float(sum(grown))]), users[0], sum(users)
     )
     return min(1.0, float(tail[0])), moved
-
-
-def _half(counts: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """About half of the users of a window, by the toss of a coin for each."""
-    return rng.binomial(counts, 0.5)
 
 
 def _steps(counts: NDArray[np.int64]) -> NDArray[np.intp]:

@@ -114,6 +114,7 @@ def chao_shen_entropy_bits(spectrum: CountSpectrum) -> float:
     singletons = int(spectrum.values[spectrum.counts == 1].sum())
     coverage = 1 - min(singletons, users - 1) / users
     shares = coverage * spectrum.counts / users
+    # If all users share one value, its share is 1, and ln(1 - 1) would be infinite.
     seen = -np.expm1(users * np.log1p(-np.minimum(shares, 1 - 2**-53)))
     return max(float(-spectrum.values @ (shares * np.log2(shares) / seen)), 0.0)
 
@@ -278,6 +279,7 @@ def chow_liu_upper_bits(
     }
     tree = list(range(len(singles)))
     bits = math.fsum(entropy_bits(single) for single in singles)
+    # Kruskal: the tree of the largest mutual information is the least upper bound.
     for i, j in sorted(information, key=lambda pair: -information[pair]):
         if tree[i] != tree[j]:
             bits -= information[i, j]
@@ -298,7 +300,6 @@ def exposure_bound_from_entropy(entropy_bits: float, t: float) -> float:
 
     Raises:
         InputError: The entropy is negative or not a number.
-        PolicyError: `t` outside (0, 1).
 
     Notes:
         "Statistical anonymity", Proposition 9 (Markov's inequality for `-log p`): `Q(t) <= H / -log
@@ -346,7 +347,6 @@ def extremal_law(rare_entropy_bits: float, t: float) -> ExtremalDistribution:
 
     Raises:
         InputError: The entropy is not positive or more than values of probability `t` can carry.
-        PolicyError: `t` outside (0, 1).
 
     Notes:
         "Statistical anonymity", Proposition 13, corrected: exposure is strict, so `Q(t) = 0` and
@@ -354,6 +354,7 @@ def extremal_law(rare_entropy_bits: float, t: float) -> ExtremalDistribution:
         r`, with minus signs, for `r = 1 - N t`.
     """
     check_share("t", t)
+    # The entropy of exactly N values must give N, which division may round to below.
     values = math.floor(rare_entropy_bits / (-t * math.log2(t)) * (1 + 1e-12))
     if not 1 <= values <= 1 / t:
         raise InputError(
@@ -394,6 +395,7 @@ def best_entropy_polynomial(degree: int) -> tuple[float, ...]:
     """
     x = (1 - np.cos(np.linspace(0, np.pi, 40 * degree))) / 2
     target = -np.log(np.where(x > 0, x, 1)) * x
+    # Powers of x would be nearly dependent at degree 14, and the programme inaccurate.
     basis = [x * Chebyshev.basis(j, domain=(0, 1))(x) for j in range(degree)]
     columns = np.stack([*basis, np.zeros_like(x)], axis=1)
     error = np.eye(1, degree + 1, degree)

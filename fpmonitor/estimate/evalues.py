@@ -82,6 +82,7 @@ def window_test(
     """
     if users < LEAST_USERS:
         return WindowTest(within=None, above=None)
+    # Rounded down: a thinning keeps 0.9 of the users at most, and its mean is below their number.
     position = math.floor(math.log(_LARGEST_SHARE * users / _FIRST_MEAN) / math.log(_RATIO))
     function = ExposureFunction(k, population, factors)
     within, above = (
@@ -113,6 +114,7 @@ def _design(
         budget=budget,
         log_term=log_term,
         share=_LARGEST_SHARE * mean / full,
+        # A listed set above the budget holds a minimal one, whose evidence must not be smaller.
         monotone=monotone or sign < 0 or function.population <= _FREE_FROM * mean,
     )
 
@@ -122,6 +124,7 @@ def _log_e(test: AveragedScore | None, spectrum: CountSpectrum, draws: int) -> f
     if test is None or math.isinf(test.charge):
         return _NO_EVIDENCE
     nats = test.base.sign * test.scale * Score(test.weights).mean_of(draws)(spectrum)
+    # The mean of an e-value must stay at most 1, so all that rounding may do is taken off.
     lost = test.charge - test.clock.log_factor + _ROUNDING * (1 + abs(nats))
     return max(nats - lost - test.base.bound, _NO_EVIDENCE)
 
@@ -132,6 +135,7 @@ def go_on(run: Sequence[float], evidence: Sequence[float]) -> list[float]:
     If no window is above the budget, given those before, the mean of the runs of several sets
     first reaches `A` after `A` windows or more, on average.
     """
+    # ln max(1, M) = max(ln M, 0): docs/certificate/windows.md, the alarm.
     return [max(before, 0.0) + more for before, more in zip(run, evidence, strict=True)]
 
 
@@ -159,5 +163,6 @@ def log_best(evidence: Sequence[Sequence[float]], prices: Sequence[float]) -> fl
         prices: What the choice of each set costs, nats; the sum of their negative exponentials is 1
             at most over all sets that could have been chosen.
     """
+    # From the last window backwards: each row is the product from one window to the last.
     sums = np.cumsum(np.asarray(evidence)[::-1], axis=0) - np.asarray(prices)
     return float(np.logaddexp.reduce(sums, axis=1).max())

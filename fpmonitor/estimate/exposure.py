@@ -53,8 +53,6 @@ def exposure_probability(p: ArrayLike, *, k: int, population: int) -> NDArray[np
 
     Raises:
         InputError: A `p` outside [0, 1], or NaN.
-        PolicyError: `k` or `population` is not a whole number or above what the numerics are tested
-            for.
 
     Notes:
         "Statistical anonymity", Definition 7. The printed beta function is undefined at `k = 1` and
@@ -70,6 +68,7 @@ def exposure_probability(p: ArrayLike, *, k: int, population: int) -> NDArray[np
         return np.ones_like(shares)
     check_threshold(k, population)
     # Not scipy's bdtr, which is wrong in the first digit for populations above 10^9.
+    # P(Bin(n - 1, p) <= k - 2) is the upper tail of a beta variable of this shape at p.
     shape = (k - 1, population - k + 1)
     surely_one, surely_zero = _saturation(*shape)
     exposed = np.where(shares <= surely_one, 1.0, 0.0)
@@ -107,6 +106,7 @@ def biased_exposure(
         return exposed(most)
     if sign > 0:  # q F(q) rises, then falls
         return np.minimum(exposed(least), exposed(most))
+    # q F(q) rises up to this share and falls beyond: largest there, or at the end nearest to it.
     peak = share_of_most_exposed(k, population)
     return exposed(np.clip(peak / np.maximum(shares, 1e-300), least, most))
 
@@ -120,6 +120,7 @@ def share_of_most_exposed(k: int, population: int) -> float:
         hidden = (k - 1) * binomial_probability(k - 1, population - 1, p)
         return float(exposure_probability(p, k=k, population=population)) - hidden
 
+    # The slope of p F(p) is 1 at 0 and least at k / n, where it is not positive: one root between.
     return float(scipy.optimize.brentq(slope, 1e-6, 1.0)) * k / population
 
 
@@ -128,6 +129,7 @@ def most_exposed(k: int, population: int) -> float:
     if k > population:
         return 1.0
     share = share_of_most_exposed(k, population)
+    # Bounds multiply by it: rounded up.
     return share * float(exposure_probability(share, k=k, population=population)) * (1 + 1e-9)
 
 
@@ -162,9 +164,7 @@ def statistical_exposure(
         A share of the users.
 
     Raises:
-        InputError: The probabilities are not between 0 and 1, or do not sum to 1.
-        PolicyError: `k` or `population` is not a whole number or above what the numerics are tested
-            for.
+        InputError: The probabilities do not sum to 1.
 
     Notes:
         "Statistical anonymity", Definition 7: the sum of `p F(p)` over the values.
@@ -248,6 +248,7 @@ def subsample_exposure_probability(
     others = counts[large].astype(np.float64) - 1
     total, draws, most = users - 1.0, population - 1.0, k - 2.0
     tail = np.zeros(others.shape)
+    # The sum runs from `most` away from the mean, so each side takes its short tail.
     below_mean = most * total <= others * draws
     tail[below_mean] = hypergeometric_lower_tail(
         np.full(int(below_mean.sum()), most), others[below_mean], draws, total
@@ -327,7 +328,7 @@ def limits_within(
     Notes:
         "Statistical anonymity", proof of Theorem 5: values seen below `t - gamma` have `p < t`, and
         every value with `p < t` is seen below `t + gamma` or not at all. The mass of either group
-        is bounded from its own values, as as published, and from the values outside of it: the
+        is bounded from its own values, as published, and from the values outside of it: the
         latter needs no support size, because the values seen at least `t + gamma` are all known.
     """
     shares = np.asarray(thresholds, dtype=np.float64)
@@ -357,6 +358,7 @@ def binomial_probability(successes: int, trials: int, p: float) -> float:
         successes, trials: Whole numbers, `0 <= successes <= trials`.
         p: Probability of success, in (0, 1].
     """
+    # `deviance` would divide 0 by a mean of 0.
     if p >= 1:
         return float(successes == trials)
     cells = np.array([successes, trials - successes], dtype=np.float64)

@@ -22,6 +22,7 @@ MOST_TRAINED = 10  # times the users it is fitted on are what it is tested on, a
 FEWEST_USERS = 200  # that it is fitted on in a test
 _OFF, _OFF_SHARE = 0.02, 0.2  # what a test may be off by: of the users, or of the exposure
 _TESTS = 3
+# Of the logit of the discount, and of the logarithm of strength plus discount.
 _BOUNDS = ((-12.0, 12.0), (-15.0, 25.0))
 _STARTS = ((-2.0, 1.0), (0.0, 3.0))
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
@@ -86,6 +87,7 @@ def fit_power_law(spectrum: CountSpectrum) -> PowerLaw:
 
 
 def _law_of(point: NDArray[np.float64]) -> tuple[float, float]:
+    # Both are in their ranges at any point, so the search needs no constraints.
     discount = 1 / (1 + math.exp(-point[0]))
     return discount, math.exp(point[1]) - discount
 
@@ -130,6 +132,7 @@ def back_test(
         rng: Draws the parts.
     """
     users = spectrum.users
+    # A test that reaches less far than the forecast would say nothing of it.
     fitted = min(users // MOST_TRAINED, users * users // population)
     if fitted < FEWEST_USERS:
         return None

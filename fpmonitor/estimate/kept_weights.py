@@ -40,6 +40,7 @@ def weights_of(
     key = _digest(laws, *asked, monotone)
     weights = np.array(_KNOWN.pop(key, ()))
     is_whole = weights.size == laws.starts.size - 1 and bool(np.isfinite(weights).all())
+    # The order of the sets rests on falling weights, which no bound proves: kept ones are checked.
     if not is_whole or (monotone and not _is_falling(weights)):
         weights = search()
     _KNOWN[key] = tuple(weights.tolist())  # the newest at the end
@@ -75,6 +76,7 @@ def _digest(laws: PoissonLaws, *asked: object) -> str:
     """Digest of all that a search follows from, also of what computes it."""
     parts = (_FORM, np.__version__, laws.mean, laws.function, laws.value_share, asked)
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=16)
+    # By the arrays themselves: what computes them may differ in the last digits.
     exposures = (laws.exposure[-1], laws.exposure[1])
     for array in (laws.means, *exposures, laws.atoms, laws.weight_of_atom, laws.rates, laws.starts):
         digest.update(repr((array.shape, array.dtype.str)).encode())

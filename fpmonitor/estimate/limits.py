@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 DESIGNS = (0.003, 0.03, 0.3)  # exposures that the designs are sharpest for
 # Where k of n are many users, a score tells few large groups apart near its own exposure alone.
 _FAR_DESIGNS = (0.003, 0.008, 0.02, 0.04, 0.08, 0.3)
+# `GRID` is a whole number of strides, so that the coarse rows end with its last point.
 _STRIDE = 24
 GRID = np.append(0.0, np.geomspace(1e-7, 1, 25 * _STRIDE))  # of exposures
 _PARTS = np.arange(1, 64)[:, np.newaxis] / 64  # of a step of the grid
@@ -84,6 +85,7 @@ class Limits:
         Raises:
             InputError: The spectrum is not of so many users.
         """
+        # A spectrum of few values holds their users alone; the limits are of all users.
         part = self.value_share < 1 and spectrum.users < self.users and not hidden
         if spectrum.users != self.users and not part:
             raise InputError(
@@ -116,6 +118,7 @@ class Limits:
             found = [side.sums(one.least, one.hidden) / draws for one in told]
             return np.asarray(np.sum(found, axis=0))
 
+        # Sums are linear in the score, so their mean over draws is the score of the mean.
         return self._of_sums(sums, self.log_term(size))
 
     def log_term(self, size: int, part: float = 1.0) -> float:
@@ -160,7 +163,9 @@ class Limits:
                 upper = limit
             else:
                 lower = limit
+        # Of users who are not observed all may be exposed, or be whom others hide among.
         lower, upper = lower - self.margins[0], min(max(upper, 0.0) + self.margins[1], 1.0)
+        # Each side errs by itself, so that on bad luck the two may cross.
         return max(min(lower, upper), 0.0), upper
 
 
@@ -208,6 +213,7 @@ class Side:
     ) -> float:
         """Return where the exposures end that are not ruled out, a share; as of `of_part`."""
         nats = sums * self.scales
+        # Less evidence than there is rules out less.
         nats = nats - LIMIT_ROUNDING * (np.abs(nats) + abs(log_term)) + self.fixed - log_term
 
         def allowed(curves: NDArray[np.float64]) -> int:
@@ -217,6 +223,7 @@ class Side:
                 left = np.min([nats + math.log(end) - end * curves for end in shares], axis=0)
             else:
                 left = nats - curves
+            # Above 0 it is ruled out anyway, and `exp` would overflow.
             return int((np.exp(np.minimum(left, 1.0)).sum(axis=1) < 1).sum())
 
         grid = GRID[:: -self.sign]
@@ -226,6 +233,7 @@ class Side:
             return float(grid[0] if low < 0 else grid[-1])
         low += allowed(self.curves[low + 1 : low + _STRIDE])
         first, last = self.curves[low : low + 2]
+        # Chords are above the curve (`_above_between`); of the parts the first that is ruled out.
         part = (allowed(first + _PARTS * (last - first)) + 1) / (_PARTS.size + 1)
         return float(grid[low] + part * (grid[low + 1] - grid[low]))
 
@@ -240,6 +248,7 @@ class Side:
         moved = np.arange(hidden)
         small = self._weights_of(np.arange(1, min(hidden, self.weights.shape[1])))
         change = self._weights_of(largest - moved) * (largest - moved)
+        # A copy: the first column is overwritten while it is subtracted.
         change -= change[:, :1].copy()
         worst = small.max(axis=1) if self.sign < 0 else small.min(axis=1)
         change += worst[:, np.newaxis] * moved
@@ -249,6 +258,7 @@ class Side:
 
 def falling(curves: NDArray[np.float64], sign: Sign) -> NDArray[np.float64]:
     """Make `curves` of a `Side` of bounds at `GRID`, shape (I, G)."""
+    # Raised, not sorted: a bound may only grow, or less would be ruled out than is proved.
     raised = np.maximum.accumulate(curves[:, ::sign], axis=1)[:, ::-1]
     return np.ascontiguousarray(raised.T)
 
@@ -256,6 +266,7 @@ def falling(curves: NDArray[np.float64], sign: Sign) -> NDArray[np.float64]:
 def _above_between(score: AveragedScore) -> NDArray[np.float64]:
     """Bound of a score at `GRID`, raised by what it is above its chords beside each point."""
     base = score.base
+    # The bound is concave and bends at these alone, so only there is it highest above a chord.
     corners = base.exposures[(base.exposures > 0) & (base.exposures < 1)]
     if base.capped:
         corners = np.append(corners[corners < base.budget], base.budget)
@@ -269,6 +280,7 @@ def above_chords(
     curve, at = curve_at(GRID), curve_at(corners)
     above = np.maximum(at - np.interp(corners, GRID, curve), 0.0)
     cells = np.zeros(GRID.size + 1)
+    # Several corners may lie in one step, of which plain indexing would keep the last.
     np.maximum.at(cells, np.searchsorted(GRID, corners), above)
     raised: NDArray[np.float64] = curve + np.maximum(cells[:-1], cells[1:])
     return raised
@@ -331,6 +343,7 @@ def _menus(
     growing: bool,
 ) -> tuple[Menu, ...]:
     """Design the tests of both sides; they follow from the question alone."""
+    # One table for all designs: that of the smallest exposure, whose counts reach farthest.
     plain, share = base_cells(serving, function, min(DESIGNS))
     far = sees_far(plain.laws.mean, function)
     designs = _FAR_DESIGNS if far else DESIGNS
@@ -358,11 +371,13 @@ def _menus(
 
 def _log_term(level: float, size: int, universe: int | None, first: int | None = None) -> float:
     """`ln(1 / level)` for a set of so many APIs; `level` is that of a fixed set."""
+    # 1 / (s (s + 1) C(D, s)) of docs/certificate/limits.md, as logarithms.
     alone = -math.log(level)
     if universe is None or not size:
         return alone
     alone += math.log(size * (size + 1))
     if first is None:
         return alone + math.log(math.comb(universe, size))
-    shares = [1 / sets for sets in (math.comb(universe, size), math.comb(first, size)) if sets]
-    return alone + math.log(2) - math.log(sum(shares))
+    # By logarithms: of 10,000 names, 1 / C(D, 140) is 0 as a float.
+    sets = [math.log(each) for each in (math.comb(universe, size), math.comb(first, size)) if each]
+    return alone + math.log(2) - float(np.logaddexp.reduce(-np.array(sets)))

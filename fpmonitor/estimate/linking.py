@@ -42,6 +42,7 @@ def linked_probability(p: ArrayLike, population: int) -> NDArray[np.float64]:
     """
     shares = np.asarray(p, dtype=np.float64)
     with np.errstate(divide="ignore"):
+        # 1 - (1 - p)^n loses all digits where n p is small.
         seen = -np.expm1(population * np.log1p(-shares))
     mean = population * shares
     # Below, the next term of the series is lost in rounding, and the quotient may be 0 / 0.
@@ -59,7 +60,10 @@ class LinkedFunction(ExposureFunction):
 
     def at(self, p: NDArray[np.float64]) -> dict[Sign, NDArray[np.float64]]:
         """For each sign what a share of the population may be linked for, by one of the sample."""
-        least, most = (_by_factor(p, factor, self.population) for factor in self.factors)
+        least, most = (
+            factor * linked_probability(np.minimum(factor * p, 1.0), self.population)
+            for factor in self.factors
+        )
         return {-1: most, 1: least}
 
     def quantile(self, exposure: float) -> float:
@@ -83,6 +87,7 @@ class LinkedFunction(ExposureFunction):
         self, low: NDArray[np.float64], high: NDArray[np.float64], sign: Sign
     ) -> NDArray[np.float64]:
         """How far `p F_1` may be beyond its chord: above it alone, as `-f'' = (n-1)(1-p)^(n-2)`."""
+        # f is concave: never below its chord.
         if sign > 0:
             return np.where(high <= 1, 0.0, np.inf)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -94,11 +99,6 @@ class LinkedFunction(ExposureFunction):
     def steepest_fall(self) -> float:
         """What one user more with a value takes from those who are linked: nothing."""
         return 0.0
-
-
-def _by_factor(p: NDArray[np.float64], factor: float, population: int) -> NDArray[np.float64]:
-    """Users of the population who are linked, by the share of a value among those observed."""
-    return factor * linked_probability(np.minimum(factor * p, 1.0), population)
 
 
 def function_of(k: int | None, population: int, factors: Factors = AS_OBSERVED) -> ExposureFunction:

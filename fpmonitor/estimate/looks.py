@@ -43,6 +43,7 @@ LARGEST_BLOCKED = 3  # APIs of the sets that are found above the budget by thems
 _SIDES: tuple[Sign, Sign] = (-1, 1)  # allowing, blocking
 _FIRST_MEAN, _RATIO, _COARSE = 20.0, 1.5, 20
 _FINE_RATIO, _FINE = 1.2, 48  # from there to half a billion users; the last one serves all others
+# 20 / 42 + 48 / 92 < 1: docs/certificate/every-look.md.
 _FINE_BASES = math.ceil(BASES * _FINE / (BASES - _COARSE))  # they share what is left
 _LARGEST_SHARE = 0.9  # of the users, that a base keeps when its turn begins
 _LARGEST_OF_ONE_LOOK = 0.95
@@ -246,6 +247,7 @@ def _criteria(
     names: tuple[int, int | None],
 ) -> Criteria:
     """Make the tests of mixtures for the evidence that each size needs."""
+    # The file tells these numbers, and whoever proves them again may round otherwise.
     allow_terms, block_terms = (nats * (1 + _NATS_ROUNDING) for nats in terms)
     tests = []
     for mixture, nats in zip(mixtures, (allow_terms, block_terms), strict=True):
@@ -274,6 +276,7 @@ def blocking_tests(score: Score, limits: NDArray[np.float64]) -> tuple[Criterion
     """Make `block` and `refute` of `Criteria` from the limits by size; that of 0 is never met."""
     limits = limits.copy()
     limits[0] = math.inf
+    # The search needs one limit for all sizes it looks for; sets of up to three share their level.
     constant = np.full(limits.size, math.inf)
     if score.monotone:
         constant[1:] = limits[1]
@@ -306,7 +309,7 @@ def level_terms(
         all sets: half of delta for those of few APIs, alike; the rest for larger ones. What holds a
         set above the budget is above it.
     """
-    if first is not None:  # a half for all names, and one for those of the first log: theorem E
+    if first is not None:  # a half for all names, and one for those of the first log
         within, above = level_terms(delta / 2, universe)
         if first:
             own = level_terms(delta / 2, min(first, universe))
@@ -315,11 +318,13 @@ def level_terms(
                 terms[:end] = -np.logaddexp(-terms[:end], -others)
             within[end:] = np.maximum(within[end:], within[end - 1])  # no set is so large
         return within, above
+    # C(D, s) falls beyond D / 2, and limits must not increase: docs/certificate/any-choice.md.
     middle, few = universe // 2, min(LARGEST_BLOCKED, universe)
     sets = _log_numbers_of_sets(universe)
     allow = [sets[min(size, middle)] for size in range(universe + 1)]
     small = math.log(sum(math.comb(universe, size) for size in range(1, few + 1)))
     later = [
+        # 1 / ((s - 3)(s - 2)) adds up to 1 over all larger sizes.
         math.log((size - few) * (size - few + 1)) + sets[size]
         for size in range(few + 1, universe + 1)
     ]
@@ -339,6 +344,7 @@ def vector_terms(
         stand in place of the binomial coefficients (normalised matching: Hsieh, Kleitman 1973).
     """
     numbers = vectors_of_ranks(chains)
+    # The largest number up to the rank, so that limits do not increase: docs/certificate/levels.md.
     allow = [math.log(vectors) for vectors in accumulate(numbers, max)]
     block = [math.log(sum(numbers))] * len(numbers)
     return -math.log(delta) + np.array(allow), -math.log(delta) + np.array(block)
@@ -348,6 +354,7 @@ def vectors_of_ranks(chains: Sequence[int]) -> list[int]:
     """Count the level vectors of each rank: coefficients of the product of `1 + z + ... + z^L`."""
     numbers = [1]
     for length in chains:
+        # Sums over a window of L + 1 coefficients, as differences of running sums.
         sums = [*accumulate(numbers + [0] * length)]
         numbers = [
             total - (sums[rank - length - 1] if rank > length else 0)
@@ -359,7 +366,10 @@ def vectors_of_ranks(chains: Sequence[int]) -> list[int]:
 @lru_cache(maxsize=8)
 def _log_numbers_of_sets(universe: int) -> list[float]:
     numbers = accumulate(
-        range(universe), lambda sets, size: sets * (universe - size) // (size + 1), initial=1
+        # Whole numbers: C(1000, 500) is 1e299, and of more names no float holds it.
+        range(universe),
+        lambda sets, size: sets * (universe - size) // (size + 1),
+        initial=1,
     )
     return [math.log(sets) for sets in numbers]
 
@@ -383,6 +393,7 @@ def hidden_exposure(departure: Departure, function: ExposureFunction, size: int)
     Who is not observed may be whom others hide among, and so may users that rows stand in for.
     """
     factors, unobserved, share = departure
+    # 1 - theta: users are 1 - eps of the rows, and rows 1 - eps of the size, less its rounding up.
     missing = 1 - (1 - share) ** 2 * (1 - 2 / size) if share else 0.0
     return function.steepest_fall * (unobserved + factors[1] * missing)
 
@@ -431,6 +442,7 @@ def serving_of(
         check_share("value_share", value_share)
         if share:
             raise PolicyError("fake_share", "has no limits where only some values are looked at")
+        # One look at a known number of users: no share of delta is for other looks.
         mean = _LARGEST_OF_VALUES * users
         few = mean < _FIRST_MEAN
         one = Serving(mean, 1.0, 1.0, values=value_share, most=_LARGEST_OF_VALUES)
@@ -439,6 +451,7 @@ def serving_of(
         at = _of_looks(users, look) if expected is None else _of_one_look(users, expected)
         return at, users, None
     fakes, size = Fakes.of(users, share), design_size(users, share)
+    # Fewer, and the lemma of docs/certificate/fakes.md does not hold for the thinning.
     few = users - fakes.most < _FEWEST_BESIDE_FAKES
     return (
         None
@@ -453,7 +466,7 @@ def _of_looks(users: int, look: Look | None) -> Serving | None:
     """Return the base of the first look, of a later one, or of every look.
 
     The number of users at the first look does not follow from what they returned, so one test of
-    it is enough, and it keeps nearly all users (theorem F of docs/certificate.md).
+    it is enough, and it keeps nearly all users (docs/certificate/first-look.md).
     """
     if look == "first":
         mean = _LARGEST_OF_FIRST_LOOK * users
@@ -462,12 +475,14 @@ def _of_looks(users: int, look: Look | None) -> Serving | None:
     base = base_of(users)
     if base is None or look is None:
         return base
+    # The first look has the other half, whether its answer was seen or not.
     return base._replace(bases=LOOKS * base.bases)
 
 
 def _of_one_look(users: int, expected: int) -> Serving | None:
     """Return the base of the number that was expected; with fewer, one of those of every look."""
     mean = _LARGEST_SHARE * expected
+    # Else fewer were drawn than expected, and a thinning must keep fewer than there are.
     if mean >= _FIRST_MEAN and mean <= _LARGEST_OF_ONE_LOOK * users:
         return Serving(mean, 1.0, EXPECTED)
     base = base_of(users)
@@ -476,6 +491,7 @@ def _of_one_look(users: int, expected: int) -> Serving | None:
 
 def base_of(users: int) -> Serving | None:
     """Return the base that serves a number of users; None for too few."""
+    # Base and level follow from the number of users alone, or each look could choose its own.
     first, ratio, bases = _FIRST_MEAN, _RATIO, BASES
     most = _LARGEST_SHARE * users
     if most >= first * ratio**_COARSE:
@@ -483,6 +499,7 @@ def base_of(users: int) -> Serving | None:
     elif most < first:
         return None
     position = math.floor(math.log(most / first) / math.log(ratio))
+    # Beyond half a billion users the last base serves, at one mean: still valid, less sharp.
     return Serving(first * ratio ** min(position, _FINE - 1), ratio, bases)
 
 
@@ -492,6 +509,7 @@ def base_cells(serving: Serving, function: ExposureFunction, budget: float) -> t
     The share is that in the middle of its use. Both follow from the question alone.
     """
     cells = design_cells(serving.mean, function, budget, serving.values)
+    # Geometric mean of the share kept at first, and of that when the next base takes over.
     middle = serving.most / math.sqrt(serving.ratio)
     return cells, middle * cells.laws.mean / serving.mean
 

@@ -66,10 +66,11 @@ class Cells:
 
         `sum_v min(p_v F(p_v), Q*) >= Q*` for each law of exposure `Q* = most` or more: either no
         term is cut, or one is `Q*` alone. So `F` may be replaced by `min(F, Q* / p)` for upper
-        limits of exposures up to `Q*` (theorem H of docs/certificate.md). A cell that touches the
+        limits of exposures up to `Q*` (docs/certificate/menu.md). A cell that touches the
         cut has `Q* / p` at both ends, where `p F` is nowhere above `Q*` within it.
         """
         laws, p = self.laws, self.laws.means[1:] / self.laws.mean
+        # The corrected exposure: a cell must not be cut where p F is still below the budget.
         over = np.append(False, p * self.exposure[-1][1:] >= most)
         if not over.any():
             return self
@@ -99,6 +100,7 @@ class Cells:
         exponents = sign * laws.atoms * weights[laws.weight_of_atom]
         excess = np.expm1(exponents)
         above = means * (laws.rates[1:] @ excess + ACCURACY * (laws.rates[1:] @ np.abs(excess)))
+        # Both forms of one number: near 1 only the excess keeps its digits, near 0 only the sum.
         moments = laws.unweighted[1:] + means * (laws.rates[1:] @ np.exp(exponents))
         moments *= 1 + ACCURACY
         rise = self._rise(weights, sign)
@@ -110,6 +112,7 @@ class Cells:
         apart = np.abs(high - low)
         bend = np.minimum(np.expm1(np.minimum(apart, 8)) ** 2 / 8, apart)
         bounds = np.full(laws.means.size, -np.inf)
+        # Each grid point is the end of two cells, and must cover both.
         bounds[1:-1] = (low + bend) / means[:-1]
         bounds[2:] = np.maximum(bounds[2:], (high + bend) / means[1:])
         bounds[0] = self._first_cell(excess)
@@ -134,6 +137,7 @@ class Cells:
         """Bound for all means up to the first: `ln E f <= E f - 1`, term by term."""
         laws, smallest = self.laws, self.laws.means[1]
         single = laws.atoms == 1
+        # Only a single user has a first-order term; several together are second order in the mean.
         largest = float(excess[single].max())
         several = laws.rates[1] @ np.where(single, 0, np.maximum(excess, 0))
         first = laws.value_share * (largest if largest > 0 else largest * np.exp(-smallest))
@@ -141,6 +145,7 @@ class Cells:
 
     def _rise(self, weights: NDArray[np.float64], sign: Sign) -> NDArray[np.float64]:
         """How far `E f(C)` may rise above its chord in each cell, shape (P - 2,)."""
+        # The weight from the last start on, which `weight_at` points to.
         tilted = np.append(weights, 0.0)
         f = [
             np.exp(sign * tilted[self.weight_at[step]] * (self.counts + step)) for step in range(3)
@@ -167,11 +172,13 @@ def _corrected_exposure(laws: PoissonLaws, sign: Sign) -> NDArray[np.float64]:
     p = np.minimum(means / laws.mean, 1.0)
     slack = means[1:] * np.maximum(exposure[:-1] - exposure[1:], 0)  # F does not increase
     shares = [factor * p for factor in {*laws.function.factors}]
+    # Where two of its parts meet the slope is 0, so the larger bend covers both (bias.md).
     bends = [laws.function.bend(at[:-1], at[1:], sign) for at in shares]
     slack = np.minimum(slack, laws.mean * np.maximum.reduce(bends))
     margin = np.zeros(means.size)
     margin[:-1] = slack / means[:-1]
     margin[1:] = np.maximum(margin[1:], slack / means[1:])
+    # Not cut to [0, 1]: part of a cell would be left uncovered (docs/certificate/grid.md).
     corrected = exposure - sign * (margin + most * ACCURACY)
     first = most * (1 + ACCURACY) if sign < 0 else corrected[0]  # of all smaller means
     return np.append(first, corrected)

@@ -53,6 +53,7 @@ def marked_limits(
     # The bound rises with the share of the marked, so an upper limit of it stands for it.
     most = share_limits(int(marked.sum()), users, delta * SHARE_LIMITS_SHARE)[1]
     serving, _, _ = serving_of(users, 0.0)
+    # X counts marked users only, so their share is a limit of it, too.
     lower, upper = 0.0, most
     if serving is None:
         return lower, upper
@@ -60,6 +61,7 @@ def marked_limits(
     function = LinkedFunction(population=population)
     for sign in _SIGNS:
         side = _side(serving, function, users, sign=sign, log_term=log_term, most=most)
+        # Weights by the whole group, summed over those of it who are marked.
         sums = side.weights.take(counts, axis=1, mode="clip") @ marked.astype(np.float64)
         limit = side.limit(sums, log_term)
         if sign < 0:
@@ -116,6 +118,7 @@ def _designs(
     """
     plain, share = base_cells(serving, function, min(DESIGNS))
     laws = plain.laws
+    # Chosen values at a tiny share are the same programme: ln(1 + x) is x there.
     rare = poisson_laws(laws.mean, function, min(DESIGNS), _RARE)
     found = []
     for budget in DESIGNS:
@@ -123,6 +126,7 @@ def _designs(
             rare,
             sign=sign,
             budget=budget,
+            # All exponents of the rare programme are smaller by the same factor.
             log_term=_RARE * log_term / max(share, 1 - share),
             monotone=False,
         )

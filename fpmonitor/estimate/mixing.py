@@ -23,6 +23,7 @@ def seed_of(*parts: str) -> int:
     digest = hashlib.blake2b(digest_size=8)
     for part in parts:
         encoded = part.encode()
+        # With its length, or ("ab", "c") and ("a", "bc") would be one seed.
         digest.update(len(encoded).to_bytes(8, "little") + encoded)
     return int.from_bytes(digest.digest(), "little")
 

@@ -120,6 +120,7 @@ class Mixture:
     @classmethod
     def of(cls, scores: tuple[AveragedScore, ...], shares: NDArray[np.float64]) -> Mixture:
         """Put scores beside each other, but for those without a table for so many users."""
+        # A term left out makes the sum of e-values smaller, never wrong.
         known = [not math.isinf(score.charge) for score in scores]
         if any(known):
             scores = tuple(score for score, is_known in zip(scores, known, strict=True) if is_known)
@@ -127,6 +128,7 @@ class Mixture:
         longest = max(score.weights.size for score in scores)
         weights = np.zeros((len(scores), longest))
         for row, score in zip(weights, scores, strict=True):
+            # Each ends with 0, which goes on for the larger counts of the longest.
             row[: score.weights.size] = score.weights
         scales = np.array([score.base.sign * score.scale for score in scores])
         return cls(scores=scores, shares=shares, weights=weights, scales=scales)
@@ -218,6 +220,7 @@ def design_menu(
     Parameters as of `design_base`; `whole` as `whole_menu` of `looks.decision_criteria`.
     """
     if sign < 0:
+        # Only for limits from above: docs/certificate/menu.md.
         cells = cells.capped(budget)
     first = design_base(
         cells,
@@ -271,6 +274,7 @@ def _designed(
     # Averaging over thinnings leaves a share of the variance: mostly a larger tilt is better then.
     tilted = proved_base(cells, weights * tilt, sign=sign, budget=budget, monotone=monotone)
     users = round(cells.laws.mean / share)
+    # Chosen by the reference, not by users: both are fixed before the first.
     return max((plain, tilted), key=lambda base: _power(base, cells, shares, users))
 
 
@@ -303,9 +307,11 @@ def reference_shares(cells: Cells, budget: float, reference: Reference) -> NDArr
     exposed = exposure_probability(p, k=k, population=population)
     aim = reference.exposed * budget
     if reference.gap is not None:
+        # s_0 of docs/certificate/menu.md: what a count at the threshold tells of a share.
         resolution = math.sqrt(1 / (laws.mean * threshold) + 1 / k)
         begin = min((1 + reference.gap * resolution) * threshold, _LARGEST_GAP)
         rare = steps * (p >= _NEAR * threshold) * (p <= _NEARER * threshold)
+        # A coarse grid may have no point so near below the threshold.
         if not rare.any():
             rare = steps * (p <= threshold)
         above = steps * (p >= begin)

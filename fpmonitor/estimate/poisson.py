@@ -78,6 +78,7 @@ class ExposureFunction:
         pull = np.maximum(k - n * low if sign < 0 else n * high - k, 0)
         smooth = (pull > 0) & (high < 1)
         low, high = low[smooth], high[smooth]
+        # Where b is largest, or the end of the cell that is nearest to it.
         at = np.clip((k - 1) / (n - 1), low, high)
         edge = np.maximum(1 / (low * (1 - low)), 1 / (high * (1 - high)))
         second = (k - 1) * np.exp(log_binomial(k - 1, n - 1, at)) * pull[smooth] * edge
@@ -141,6 +142,7 @@ def poisson_laws(
     at_low, at_high = _bin_rates(means, low, high)
     wide = high > low
     flat_bins = int((low < first).sum())
+    # All flat bins have weight 0, of the surely exposed; each free bin has its own.
     weight = np.maximum(np.arange(low.size) - max(flat_bins - 1, 0), 0)
     return PoissonLaws(
         mean=mean,
@@ -158,6 +160,7 @@ def poisson_laws(
 def log_moments(excess: NDArray[np.float64], moments: NDArray[np.float64]) -> NDArray[np.float64]:
     """`ln E f(C)`, of any shape, from both `E f(C) - 1` and `E f(C)`: each has lost digits."""
     direct = np.log(np.maximum(moments, SMALLEST_MOMENT))
+    # `np.where` computes both: the clip keeps log1p from -1 and its warnings.
     return np.where(excess > -0.5, np.log1p(np.maximum(excess, -0.5)), direct)
 
 
@@ -189,6 +192,7 @@ def useful_mean(
     mean: float, function: ExposureFunction, budget: float, largest_count: float = MAX_COUNT
 ) -> float:
     """Mean number of users worth keeping: `mean`, or less where more would not sharpen anything."""
+    # By the least factor: such a share of the sample may be a smaller one of the population.
     harmless = min(function.quantile(_HARMLESS * budget) / function.factors[0], 1.0)
     return min(mean, float(USERS_PER_MEMBER) * function.population, largest_count / harmless)
 
@@ -227,6 +231,7 @@ def _flat_bins(first: int, ratio: float) -> NDArray[np.int64]:
     count = 1
     while count < first:
         starts.append(count)
+        # 1 times the ratio, rounded down, is 1 again.
         count = max(count + 1, int(count * ratio))
     return np.array(starts, dtype=np.int64)
 
@@ -251,12 +256,14 @@ def _grid_of_means(
     high = math.sqrt(end + _TAIL_SDS * math.sqrt(end))
     step = max(_ROOT_STEP, (high - low) / _MAX_ROOT_POINTS)
     counting = np.arange(low, high + step, step) ** 2
+    # F falls from 1 to 0 between these shares: the rest of the grid need not follow it.
     steepest = mean * np.geomspace(
         function.quantile(1 - 1e-7), function.quantile(1e-7), _EXPOSURE_POINTS
     )
     # a biased exposure moves where a share is that far from these
     steep = [steepest / factor for factor in {*function.factors}]
     means = np.unique(np.concatenate([coarse, counting, *steep]))
+    # The largest mean is that of p = 1, and must be a grid point itself.
     means = means[(means >= smallest) & (means < mean)]
     apart = np.diff(np.append(means, mean)) > _SMALLEST_STEP * means
     return np.concatenate([[0.0], means[apart], [mean]])
@@ -274,6 +281,7 @@ def _bin_rates(
     at_high = np.zeros_like(at_low)
     wide = high > low
     first, last = low[wide], high[wide]
+    # Two ends, with the bin's probability and mean: two equations.
     probability = _poisson_between(first, last, column) / column
     members = _poisson_between(first - 1, last - 1, column)  # E C 1{C in bin} / lambda
     at_low[:, wide] = np.maximum(last * probability - members, 0) / (last - first)
@@ -286,6 +294,7 @@ def _poisson_between(
     first: NDArray[np.int64], last: NDArray[np.int64], means: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """`P(first <= Poisson(mean) <= last)`, from the nearer tail; `first` may be 0."""
+    # The far tail is near 1 there, and differences of it lose all digits.
     below = first <= means
     near, far = np.zeros((2, *below.shape))
     for tail, end, beyond, where in (

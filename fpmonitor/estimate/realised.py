@@ -89,12 +89,15 @@ def average_budget(
         candidates: Number of APIs.
     """
     log_term = math.log(math.comb(candidates, candidates // 2)) - math.log(delta)
+    # As the decimal that was typed: 0.29 * 100 is below 29, and 29 would be too many.
     too_many = math.floor(Fraction(repr(budget)) * population) + 1
     best = Average(0.0, 0.0, 0.0, 0.0)
     for m in _moments(k, population, 1):
         allowed = m.tilt * too_many - log_term
+        # An average above the budget proves nothing of a share within it.
         exposure = min(float(np.interp(allowed, m.bounds, m.exposures)), budget)
         if exposure > best.exposure and m.bounds.size > 1:
+            # The edge of U that holds the exposure: its line is nowhere below U, which is concave.
             end = min(max(int(np.searchsorted(m.exposures, exposure)), 1), m.bounds.size - 1)
             slope = float(m.bounds[end] - m.bounds[end - 1])
             slope /= float(m.exposures[end] - m.exposures[end - 1])

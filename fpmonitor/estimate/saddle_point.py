@@ -17,7 +17,9 @@ def factorial_remainder(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """`ln x! - x ln x + x`, float64, without cancellation for large `x`."""
     large = np.maximum(x, 16)
     series = np.polynomial.polynomial.polyval(
-        large**-2.0, (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
+        # Stirling's series; from 16 on the first term left out is below 1e-15.
+        large**-2.0,
+        (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188),
     )
     remainder = 0.5 * np.log(2 * np.pi * large) + series / large
     few = x < 16
@@ -33,8 +35,10 @@ def deviance(
     v = difference / (x + mean)
     series = np.polynomial.polynomial.polyval(v * v, [1 / (2 * j + 3) for j in range(8)])
     deviance = 2 * x * v**3 * series + v * difference
+    # `~ <`: 0 / 0, where both are 0, is far, too.
     far = ~(np.abs(v) < 0.1)
     deviance[far] = scipy.special.xlogy(x[far], x[far] / mean[far]) - difference[far]
+    # x ln x is 0 there, for which neither form has a number.
     return np.where(x == 0, mean, deviance)
 
 
@@ -58,6 +62,7 @@ def log_hypergeometric(
     """`ln P(members)` of a group of `group` in `draws` out of `total`, float64, of one shape."""
     rest = total - group
     share, left = draws / total, (total - draws) / total
+    # Of one cell alone: all four differ from their means by the same number.
     excess = members - group * share
     cells = (
         (members, group * share, excess),
@@ -94,6 +99,7 @@ def hypergeometric_lower_tail(
         )
         tail[active] += term + terms[:, :-1].sum(axis=1)
         term, members = terms[:, -1], members - steps.size
+        # Terms fall faster and faster below the mean, so the rest is smaller still.
         going = term > 1e-20 * tail[active]
         active, members, group, term = active[going], members[going], group[going], term[going]
     return tail

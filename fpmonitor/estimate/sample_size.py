@@ -80,6 +80,7 @@ def fit_law(spectrum: CountSpectrum, *, population: int, power: float = 0.0) -> 
     seen = -np.expm1(-means) / means * users
     shares = means**power / np.sum(means**power)
     for _ in range(_ITERATIONS if counts.size else 0):
+        # Divided by the chance to be seen: values that nobody has are in no spectrum.
         shares = shares * (kernel.T @ (values / np.maximum(kernel @ shares, 1e-300))) / seen
     large = spectrum.counts[certain] * spectrum.values[certain] / users
     shares = shares * ((1 - large.sum()) / shares.sum())
@@ -180,6 +181,7 @@ class _Paths:
             _decided_at((paths <= within) | (paths > above), ahead)
             for paths in (self.fitted[:, : ahead.size], self.seen[:, : ahead.size])
         )
+        # A few late paths would make the mean infinite, whatever all others do.
         late = np.isinf(average)
         average[late] = math.inf if late.mean() > 1 - _ENOUGH else ahead[-1]
         low, high = np.quantile(whichever, (0.1, 0.9), method="nearest")

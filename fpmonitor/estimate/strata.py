@@ -48,7 +48,9 @@ def draw_by_shares(
         Positions of the users who were drawn, increasing, and the stratum that had none left.
     """
     sizes = np.bincount(strata, minlength=shares.size)
+    # Before the draws of strata, so that other shares do not shuffle the users anew.
     order = generator.permutation(strata.size)  # the same, whatever the strata are
+    # One more than there are users: one stratum at least must run out.
     drawn = generator.choice(shares.size, size=strata.size + 1, p=shares)
     # of each stratum the draw that it has no user for; one has such a draw
     failing = [np.flatnonzero(drawn == s)[size : size + 1] for s, size in enumerate(sizes)]

@@ -40,6 +40,7 @@ def unseen_share(spectrum: CountSpectrum, delta: float) -> Unseen:
         share half of delta. Between two of them the missing mass lies between those at both.
     """
     users = spectrum.users
+    # m_j <= m < m_(j+1) of docs/certificate/next-users.md, clipped as rounding may be off by one.
     before = max(math.floor(math.log(users) / _STEP), 0)
     earlier = max(min(math.ceil(math.exp(before * _STEP)), users), 1)
     later = max(math.ceil(math.exp((before + 1) * _STEP)), users + 1)
@@ -47,6 +48,7 @@ def unseen_share(spectrum: CountSpectrum, delta: float) -> Unseen:
     below = _average_limits(spectrum, later, delta)[0] - math.sqrt(
         _nats(before + 1, delta) / (_FASTER_BELOW * later)
     )
+    # Good-Turing: the share of users whose value nobody else has.
     once = int(spectrum.values[spectrum.counts == 1].sum())
     return Unseen(once / users, max(below, 0.0), min(above, 1.0))
 

@@ -74,6 +74,7 @@ class ValueLimits:
         """Lower and upper limit, shares; None where no value is kept."""
         if spectrum is not None:
             return self.limits.of(spectrum)
+        # No value kept is a score of 0, which rules out large exposures.
         return self.limits.of_part(None, math.log(self.limits.bases / self.limits.delta))
 
     def estimate(self, spectrum: CountSpectrum | None) -> float:
@@ -155,7 +156,9 @@ def _delta_of_test(delta: float, users: int, level: int, planned: int | None, te
     if tests < 1:
         raise PolicyError("tests", f"must be a positive whole number, got {tests}")
     share = delta * level_share(level, planned) / tests
+    # m^2 theta / 2^65 of docs/certificate/values.md.
     alike = users * users * 0.5 ** (WORD_BITS + 1 + level)
+    # At least half of delta must be left, or the tests would say next to nothing.
     if not alike < share / 2:
         raise PolicyError(
             "delta", f"is too small for words of {WORD_BITS} bits of so many users' values"

@@ -11,7 +11,7 @@ from typing import Any
 
 from fpmonitor.export.controls import controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec, changed_by
-from fpmonitor.export.exporter import ParsedList, site_matches
+from fpmonitor.export.exporter import ParsedList, may_match
 
 FAMILY = "brave"
 _EVERYTHING = "all-fingerprinting"
@@ -65,9 +65,9 @@ def _read(text: str, site: str | None) -> ParsedList:
 
 
 def _matches(pattern: Any, site: str | None) -> bool:
-    """Whether a match pattern reaches a site (null: any site, so that nothing is called safe)."""
+    """Whether a match pattern may reach a site (null: any site, so that nothing is called safe)."""
     host = str(pattern).partition("://")[2].partition("/")[0].removeprefix("*.")
-    return site is None or host == "*" or site_matches(site, host)
+    return may_match(site, host)
 
 
 BRAVE = ControlExporter(

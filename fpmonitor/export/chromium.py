@@ -20,6 +20,7 @@ def _write(order: ListSpec) -> str:
     """Write a file of managed policies."""
     site = order.options.site
     policies = {
+        # One policy is for all sites, another one lists those that it is for.
         control.name if site is None else control.site_name: (
             control.value if site is None else [f"[*.]{site}"]
         )
@@ -53,10 +54,12 @@ def _is_on(control: Control, policies: Mapping[str, Any], site: str | None) -> b
         hosts = map(str, patterns if isinstance(patterns, list) else [])
         return [host.rpartition("://")[2].removeprefix("[*.]") for host in hosts]
 
+    # An exception counts wherever it may be meant.
     allowed = control.site_name.replace("Blocked", "Allowed")
     if allowed != control.site_name and any(may_match(site, host) for host in listed(allowed)):
         return False
     value = policies.get(control.name)
+    # `True == 1` in Python; they are policies of two kinds.
     if type(value) is type(control.value) and value == control.value:
         return True
     return any(site_matches(site, host) for host in listed(control.site_name))

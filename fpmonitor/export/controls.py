@@ -44,6 +44,7 @@ class Control:
     def effect_on(self, api: str) -> Effect | None:
         """Effect on an API: by its name, by the name without selector, or by the way to it."""
         own = self.effects.get(api) or self.effects.get(api.partition("#")[0])
+        # With what hands out objects their members are gone.
         way = self.effects.get(_way_to(api))
         return way if own is None and way == "removed" else own
 
@@ -96,6 +97,7 @@ def effect_of(api: str, controls: Iterable[Control], product: Product = BELIEVED
     if product.lacks(api):
         return "removed"
     controls = tuple(controls)
+    # EFFECTS begins with the strongest.
     said = {control.effect_on(api) for control in controls}
     claimed = next((effect for effect in EFFECTS if effect in said), None)
     if product.evidence is None:
@@ -129,6 +131,7 @@ def _control(family: str, name: str, row: Mapping[str, Any]) -> Control:
     return Control(
         family=family,
         name=name,
+        # The strongest last: of two effects of a row on an API it stays.
         effects={api: effect for effect in reversed(EFFECTS) for api in row.get(effect, ())},
         **{key: entry for key, entry in row.items() if key not in EFFECTS},
     )

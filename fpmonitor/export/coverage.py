@@ -76,6 +76,7 @@ def coverage(decision: Decision, exporters: Mapping[str, Exporter]) -> Coverage:
 
 
 def _fewest(hidden: Mapping[str, frozenset[str]], reachable: frozenset[str]) -> tuple[str, ...]:
+    # By size, so that the first found is of the fewest; ten formats have 1,024 subsets.
     for size in range(len(hidden) + 1):
         for formats in combinations(hidden, size):
             if frozenset().union(*(hidden[name] for name in formats)) == reachable:

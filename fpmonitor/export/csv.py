@@ -84,11 +84,7 @@ def _check(text: str) -> list[str]:
 
 
 def _read(text: str) -> PlainList:
-    """Read a list, also one of before, which had `action` for `outcome`.
-
-    Raises:
-        InputError: It is not such a list.
-    """
+    """Read a list, also one of before, which had `action` for `outcome`."""
     try:
         header, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     except (csv.Error, ValueError) as error:

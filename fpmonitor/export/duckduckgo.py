@@ -35,6 +35,7 @@ def _read(text: str, site: str | None) -> ParsedList:
     """Read features; those that are not about fingerprinting are passed over."""
     try:
         features = json.loads(text)
+        # A whole configuration, or the features alone, as they are written here.
         features = features.get("features", features)
         on = {
             name: feature.get("settings", {})
@@ -83,14 +84,16 @@ def _settings(changes: Mapping[str, Any], site: str | None) -> dict[str, Any]:
 def _changes(settings: Mapping[str, Any], site: str | None) -> dict[str, Any]:
     changes = dict(settings.get("apiChanges", {}))
     for conditional in settings.get("conditionalChanges", ()):
-        domain = conditional["condition"].get("domain", "")
+        domain = conditional["condition"].get("domain")  # one, several, or none beside a pattern
         for patch in conditional["patchSettings"]:
             path = patch["path"].removeprefix("/apiChanges/")
             if patch["op"] in {"add", "replace"} and _is_change(patch["value"]):
-                if site_matches(site, domain):
+                if isinstance(domain, str) and site_matches(site, domain):
                     changes[path] = patch["value"]
             elif may_match(site, domain):
-                changes.pop(path, None)
+                if "/apiChanges".startswith(patch["path"]):  # of all, or of all settings
+                    changes.clear()
+                changes.pop(path.partition("/")[0], None)  # also of a part of a change
     return changes
 
 

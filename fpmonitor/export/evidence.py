@@ -76,6 +76,7 @@ class ControlEvidence:
         """
         own = self._measured(api)
         ways = self.ways_of(api)
+        # Measured by itself, it told nothing: the ways are those of the whole API.
         if "#" in api and api not in own and all(api in self.runs[way[0]].read for way in ways):
             return ()
         found = {
@@ -155,6 +156,7 @@ class ControlEvidence:
 
     def _measured(self, name: str) -> frozenset[str]:
         """Names under which a name was measured: its own, its API's, or those of its selectors."""
+        # A worker is a place of the reader, and no other reader.
         name = name.replace("WorkerNavigator.", "Navigator.")
         base = base_api(name)
         for one in (name, base):

@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 Enforcement = Literal[
     "exact", "over-blocking", "untried", "by-passable", "header-only", "impossible", "unknown"
 ]
+# Labels of at most 63 characters, 253 in all (RFC 1035). The last one begins with a letter, so that
+# no address of IPv4 is one.
 _SITE = re.compile(
     r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]"
 )
+# Without quotes, spaces and semicolons, which would end it in a header or a setting.
 _REPORT_URL = re.compile(r"https://[A-Za-z0-9.-]+(?::\d+)?(?:/[A-Za-z0-9._~/-]*)?")
 
 
@@ -237,9 +240,21 @@ def printable(text: str) -> str:
     )
 
 
-def may_match(site: str | None, domain: str) -> bool:
-    """Whether an exception for `domain` may be in force on a site (null: on any of all sites)."""
-    return site is None or site_matches(site, domain)
+def lines_of(text: str) -> list[str]:
+    """Lines of a list as products divide it.
+
+    `str.splitlines` also divides at U+2028 and others, behind which a comment goes on for them.
+    """
+    return re.split(r"\r\n?|\n", text)
+
+
+def may_match(site: str | None, domain: object) -> bool:
+    """Whether an exception for `domain` may be in force on a site (null: on any of all sites).
+
+    One for what is no plain domain, such as a pattern, a port or a list, may be in force anywhere.
+    """
+    plain = domain if isinstance(domain, str) and is_site(domain) else None
+    return site is None or plain is None or site_matches(site, plain)
 
 
 def site_matches(site: str | None, domain: str) -> bool:

@@ -13,7 +13,7 @@ from functools import cache
 
 from fpmonitor.export.controls import Control, controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec
-from fpmonitor.export.exporter import ParsedList, may_match, site_matches
+from fpmonitor.export.exporter import ParsedList, lines_of, may_match, site_matches
 
 SCRIPTLETS = "scriptlet"
 _ALIASES = {
@@ -61,7 +61,9 @@ class _Rule:
         """Whether the rule is in force on a site (null: on all sites; an exception: on any)."""
         wanted = [domain for domain in self.domains if not domain.startswith("~")]
         spared = [domain[1:] for domain in self.domains if domain.startswith("~")]
-        spares, meets = may_match, site_matches
+        spares: Callable[[str | None, str], bool] = may_match
+        meets: Callable[[str | None, str], bool] = site_matches
+        # Doubt goes against the list: a rule holds only where it surely does.
         if self.exception:  # what lifts another rule counts wherever it may
             spares, meets = site_matches, may_match
         if any(spares(site, domain) for domain in spared):
@@ -131,6 +133,7 @@ def _adguard_call(name: str) -> list[str]:
     """Arguments of a scriptlet in AdGuard's words, from those of uBlock Origin."""
     scriptlet, *arguments = name.split(", ")
     call = [scriptlet, *(_TO_ADGUARD.get(argument, argument) for argument in arguments)]
+    # AdGuard's `set-constant` has a place for a stack before that of the wrapper.
     if call[-2:-1] == ["as"]:
         call[-2:] = ["", _WRAPPERS[call[-1]]]
     return call
@@ -166,7 +169,7 @@ def _read(text: str, site: str | None, rules_of: Callable[[str], Iterable[_Rule]
 def _lines(text: str) -> Iterator[tuple[int, str, bool]]:
     """Yield the number and text of each rule, and whether it holds without a condition."""
     depth, hinted = 0, False
-    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+    for number, line in enumerate(map(str.strip, lines_of(text)), start=1):
         if line.startswith(("!#if", "!#endif")):
             depth += 1 if line.startswith("!#if") else -1
         elif line.startswith("!"):
@@ -288,6 +291,7 @@ def _key(call: Sequence[str]) -> Sequence[str]:
 def _domains(pattern: str) -> tuple[str, ...]:
     """Domains of a network rule whose pattern is a host name or everything."""
     host = re.fullmatch(r"(?:@@)?\|\|([\w.-]+)\^", pattern)
+    # Of any other pattern nobody can tell: `~*` spares all sites, `-` is none.
     return (host[1],) if host else ("*",) if pattern in {"", "*", "@@*", "@@"} else ("~*", "-")
 
 
@@ -299,6 +303,7 @@ def _arguments(call: str, *, quotes: bool) -> list[str] | None:
     if quotes:
         found = re.findall(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", body)
         return [re.sub(r"\\(.)", r"\1", single or double) for single, double in found]
+    # A comma behind a backslash is part of an argument.
     return [argument.strip() for argument in re.split(r"(?<!\\),", body)]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from fpmonitor.export.controls import Control, controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec, changed_by, fits_site
-from fpmonitor.export.exporter import ExportOptions, ParsedList, site_matches
+from fpmonitor.export.exporter import ExportOptions, ParsedList, lines_of, site_matches
 from fpmonitor.export.firefox_targets import shipped_tables, target_table
 
 TARGETS = "firefox"
@@ -34,8 +34,14 @@ _IN_POLICIES = (
     "privacy.globalprivacycontrol.enabled", "security.", "signon.", "ui.", "webgl.disabled",
     "webgl.force-enabled", "widget.",
 )  # fmt: skip
-_USER_PREF = re.compile(r'\s*user_pref\(\s*("(?:[^"\\]|\\.)*")\s*,\s*')
-_END_OF_PREF = re.compile(r"\s*\)\s*;\s*(?://.*)?$")
+_TEXT = r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+_USER_PREF = re.compile(rf"\s*user_pref\(\s*{_TEXT}\s*,\s*{_TEXT}?")
+_END_OF_PREF = re.compile(r"\s*\)\s*;\s*")
+# In one pass with texts: `/*` in a text, or behind `//`, begins no comment.
+_COMMENT = re.compile(
+    r"""("(?:[^"\\\r\n]|\\.)*"|'(?:[^'\\\r\n]|\\.)*')|(?://|\#)[^\r\n]*|/\*(?:.*?\*/|.*)""",
+    re.DOTALL,
+)
 
 
 def supports(control: Control, options: ExportOptions) -> bool:
@@ -119,28 +125,37 @@ def read_userjs(text: str, site: str | None) -> ParsedList:
     """Read `user.js`."""
     found: dict[str, Any] = {}
     problems: list[str] = []
-    without_comments = re.sub(r"/\*(?:.*?\*/|.*)", "", text, flags=re.DOTALL)
-    for number, line in enumerate(without_comments.splitlines(), start=1):
-        if not line.strip() or line.lstrip().startswith(("//", "#")):
-            continue
+    for number, line in enumerate(lines_of(_COMMENT.sub(r"\1", text)), start=1):
+        end = 0
         try:
-            name, value = _user_pref(line)
-            found[name] = value
+            while line[end:].strip():  # Firefox reads several on a line
+                name, value, end = _user_pref(line, end)
+                found[name] = value
         except (ValueError, RecursionError):
             problems.append(f"line {number} is not a user_pref; Firefox stops or skips there")
     return _read_preferences(found, site, problems)
 
 
-def _user_pref(line: str) -> tuple[str, Any]:
-    """Read the name and the value of a preference; raises ValueError where it is none."""
-    match = _USER_PREF.match(line)
+def _user_pref(line: str, start: int) -> tuple[str, Any, int]:
+    """Read name, value and end of a preference; raises ValueError where it is none."""
+    match = _USER_PREF.match(line, start)
     if not match:
         raise ValueError("no user_pref")
-    value, end = json.JSONDecoder().raw_decode(line, match.end())
-    if not _END_OF_PREF.match(line, end):
+    value, end = match[2] and _text_of(match[2]), match.end()
+    if value is None:
+        value, end = json.JSONDecoder().raw_decode(line, end)
+    if not (closing := _END_OF_PREF.match(line, end)):
         raise ValueError("no end of a user_pref")
-    name: str = json.loads(match[1])
-    return name, value
+    return _text_of(match[1]), value, closing.end()
+
+
+def _text_of(quoted: str) -> str:
+    """Read a text of JavaScript, in quotes of either kind."""
+    if quoted.startswith("'"):
+        inner = quoted[1:-1].replace("\\'", "'")
+        quoted = '"' + re.sub(r'(?<!\\)"', r"\"", inner) + '"'
+    text: str = json.loads(quoted)
+    return text
 
 
 def read_overrides(text: str, start: Iterable[str]) -> tuple[set[str], list[str]]:

@@ -81,18 +81,20 @@ def installed_targets(path: Path) -> TargetTable:
         if not archive.is_file():
             raise FileNotFoundError("no such file")
         with zipfile.ZipFile(archive) as omni:
-            targets = _member(omni, _TARGETS)
-            constants = _member(omni, _CONSTANTS)
+            table = _parse(_member(omni, _TARGETS), _member(omni, _CONSTANTS))
+        if not table.targets:
+            raise ValueError(f"{_TARGETS} names none")
     except _BROKEN_ARCHIVE as error:
         raise InputError(
             f"{archive}: no targets of Firefox ({error})",
             hint="name the folder of an installed Firefox, such as /usr/lib/firefox",
         ) from error
-    return _parse(targets, constants)
+    return table
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> str:
     with archive.open(name) as member:
+        # Not by the size that the archive tells, which may be false.
         content = member.read(_MAX_MEMBER_BYTES + 1)
     if len(content) > _MAX_MEMBER_BYTES:
         raise zipfile.BadZipFile(f"{name} is larger than {_MAX_MEMBER_BYTES // 1_000_000} MB")

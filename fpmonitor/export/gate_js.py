@@ -55,17 +55,15 @@ class _Lists(msgspec.Struct):
 
 
 def _read(text: str) -> PlainList:
-    """Read a module: a site may read any allowed set, and a gate refuses all else.
-
-    Raises:
-        InputError: The code is not ours, so that nobody can tell what it answers.
-    """
+    """Read a module: a site may read any allowed set, and a gate refuses all else."""
+    # Of other code nobody can tell what it answers.
     if problems := _check(text):
         raise InputError(f"not a gate in JavaScript: {problems[0]}")
     before, after = _code().split(_PLACE)
     content = json.loads(text[len(before) : -len(after)])
     found = typed(content, _Lists, "a gate in JavaScript")
     return PlainList(
+        # Where nothing is allowed, a site still reads the empty set.
         together=tuple(dict.fromkeys(tuple(sorted({*apis})) for apis in found.allow or [[]])),
         named=frozenset(found.policy.get("candidates", ())),
     )

@@ -47,12 +47,15 @@ def _read(text: str, site: str | None) -> ParsedList:
     try:
         content = json.loads(text)
         levels = content["custom_levels"]
-        level_ids = [content.get("__default__")]
-        for domain, entry in content.get("domains", {}).items():
-            if site_matches(site, domain):
-                level_ids = [entry["level_id"]]
-            elif site is None:
-                level_ids.append(entry["level_id"])  # what holds on all sites
+        # What holds on all sites is what all levels do; and on one what all do that name it, since
+        # which of them JShelter takes does not depend on their order.
+        level_ids = [
+            entry["level_id"]
+            for domain, entry in content.get("domains", {}).items()
+            if site is None or site_matches(site, domain)
+        ]
+        if site is None or not level_ids:
+            level_ids.append(content.get("__default__"))
         problems = [slip for name, level in levels.items() for slip in _slips(name, level)]
         if content.get("version") != _VERSION:
             problems.append(f"version is not {_VERSION}; JShelter may convert or reset it")
@@ -81,6 +84,7 @@ def _reaches(value: Any, control: Control) -> bool:
 
 
 def _in_range(key: str, value: Any) -> bool:
+    # Not `isinstance`: `True` is an int for Python and no level.
     return type(value) is int and 0 <= value <= _HIGHEST.get(key, -1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -46,10 +47,14 @@ def _write(decision: Decision) -> str:
 
 
 def _about(decision: Decision, about: Sequence[str]) -> dict[str, Any]:
-    """Return what a decision is about, as its file says it; of those of before by what is known."""
+    """Return what a decision is about, as its file says it, of the vocabulary that is known now.
+
+    How many APIs that was on its day, only the database can prove.
+    """
     unions = [untyped(each) for each in decision.union_with]
-    told = decision.scope or Scope(about=tuple(about), vocabulary=len(known_apis()))
-    found: dict[str, Any] = untyped(told)
+    known = len(known_apis())
+    told = decision.scope or Scope(about=tuple(about), vocabulary=known)
+    found: dict[str, Any] = untyped(replace(told, vocabulary=known))
     if told.window_days is None:
         del found["window_days"]
     return found | ({"union_with": unions} if unions else {})
@@ -76,11 +81,7 @@ class _Members(msgspec.Struct):
 
 
 def _read(text: str) -> PlainList:
-    """Read a list, also one of before: programs may carry out what is exposed, or an allowed set.
-
-    Raises:
-        InputError: It is not such a list.
-    """
+    """Read a list, also one of before: programs may carry out `exposed`, or an allowed set."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:

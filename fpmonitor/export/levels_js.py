@@ -86,6 +86,7 @@ def _made_up(component: Component, level: int) -> Iterator[tuple[str, ...]]:
             texts.update(number_text(number + beside) for beside in (-0.001, 0, 0.001))
     ordered = sorted(texts)
     rng = random.Random(component.name)  # noqa: S311 -- the same tests whenever they are written
+    # Each API has all texts, shifted, so that the values of a row differ.
     rows = [ordered[start:] + ordered[:start] for start in range(len(component.apis))]
     yield from zip(*rows, strict=True)
     for _ in range(_RANDOM):

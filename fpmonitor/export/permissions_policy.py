@@ -19,7 +19,7 @@ from http_sf import Token, parse
 from fpmonitor.errors import InputError
 from fpmonitor.export.controls import Control, controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec
-from fpmonitor.export.exporter import ParsedList
+from fpmonitor.export.exporter import ParsedList, lines_of
 
 FAMILY = "permissions-policy"
 _SENT_ANYWAY = "Sec-CH-UA-Mobile"  # a list that asks for nothing; some servers drop an empty one
@@ -59,6 +59,7 @@ def _write(order: ListSpec) -> str:
     match variant:
         case "nginx":
             return comments + "".join(f'add_header {n} "{v}" always;\n' for n, v in lines)
+        # What others wrote into Vary stays: a cache must know all that an answer depends on.
         case "apache":
             return comments + "".join(
                 f'Header always {"merge" if n == "Vary" else "set"} {n} "{v}"\n' for n, v in lines
@@ -72,7 +73,7 @@ def _write(order: ListSpec) -> str:
 
 def _read(text: str, site: str | None) -> ParsedList:  # noqa: ARG001 -- headers are the site's own
     """Read headers, a snippet of a web server's configuration, or the bare policy."""
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in lines_of(text)]
     values = [
         _unquoted(found["value"], quoted=":" not in found["separator"])
         for found in map(_LINE.match, lines)

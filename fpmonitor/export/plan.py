@@ -55,6 +55,7 @@ def cheapest_plan(decision: Decision, controls: Sequence[Control], product: Prod
         for one in chain(*needed.values())
     }
     search = _Search(hiders)
+    # The largest first: beside them little has to be hidden, and a low price cuts off the rest.
     for allowed in sorted([*decision.allow, ()], key=len, reverse=True):
         blocked = chain(*(needed[api] for api in candidates if api not in allowed))
         # What the same controls hide, is hidden together.
@@ -99,6 +100,7 @@ class _Search:
         if not open_apis:
             self.best, self._price = chosen, price
             return
+        # Where there is least choice the search branches least.
         hardest = min(open_apis, key=lambda api: len(self._hiders[api]))
         for control in sorted(self._hiders[hardest], key=lambda c: _price_of((*chosen, c))):
             self.hide(open_apis, (*chosen, control))

@@ -81,6 +81,7 @@ def write_page(decision: Decision, crowds: Crowds) -> str:
     }
     filled |= {"POLICY": _policy(), "SCRIPT": _script()}
     words = spoken(_page(), crowds.unit)
+    # A function: in a text a backslash of some name would mean a group.
     text = re.sub(r"\{\{([A-Z]+)\}\}", lambda found: filled[found[1]], words)
     content = script_safe(json.dumps(table, ensure_ascii=True, separators=(",", ":")))
     table_of = '<script type="application/json" id="table">{}</script>'

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from fpmonitor.export.controls import Control, controls_of
+from fpmonitor.export.controls import controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec
 from fpmonitor.export.exporter import ParsedList, site_matches
 from fpmonitor.export.gate_js import script_safe
@@ -82,6 +82,7 @@ def _read(text: str, site: str | None) -> ParsedList:
         restricted = None if here == _EVERYWHERE else here
         before, after = _code().split(_PLACE)
         script = files[_SCRIPT]
+        # All but what is withheld must be ours: other code may hide nothing.
         if not (script.startswith(before) and script.endswith(after)):
             return ParsedList(controls=(), problems=("the code is not the one of this version",))
         withheld = json.loads(script[len(before) : -len(after)])
@@ -96,9 +97,9 @@ def _read(text: str, site: str | None) -> ParsedList:
         if edited or rules != _rules(headers, restricted, has_script=bool(withheld)):
             what = edited[0] if edited else _RULES
             return ParsedList(controls=(), problems=(f"{what}: not as this version writes it",))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        found = {*withheld, *headers}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         return ParsedList(controls=(), problems=(f"not an extension: {error}",))
-    found = {*withheld, *headers}
     if restricted is not None and not site_matches(site, restricted):
         found = set()
     return ParsedList(
@@ -119,12 +120,14 @@ def _value(api: str, order: ListSpec) -> str | None:
 
 def _manifest(site: str | None, script: str) -> dict[str, Any]:
     where = [_EVERYWHERE] if site is None else [f"*://{site}/*", f"*://*.{site}/*"]
+    # Another script is another version, whose parts are at most 65,535.
     digest = int(hashlib.sha256(script.encode()).hexdigest()[:8], 16)
     return {
         "manifest_version": 3,
         "name": "fpmonitor",
         "description": "Withholds what a decision of fpmonitor does not allow.",
         "version": f"1.{digest >> 16}.{digest & 0xFFFF}",
+        # The first versions that know `match_origin_as_fallback`; in Firefox also `world`.
         "minimum_chrome_version": "119",
         "browser_specific_settings": {
             "gecko": {"id": "fpmonitor@fpmonitor.invalid", "strict_min_version": "128.0"}
@@ -178,18 +181,13 @@ def _code() -> str:
     return (resources.files("fpmonitor.export") / "webextension.js").read_text(encoding="utf-8")
 
 
-def _fits(control: Control, options: object) -> bool:
-    del control, options
-    return True
-
-
 WEBEXTENSION = ControlExporter(
     name=FAMILY,
     summary="extension for Chromium and Firefox",
     families=(FAMILY,),
     write=_write,
     read=_read,
-    supports=_fits,
+    supports=lambda _control, _options: True,
     unpack=unpack,
     beyond=_BEYOND,
     with_siblings=True,

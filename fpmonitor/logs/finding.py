@@ -71,6 +71,7 @@ def log_files(paths: Sequence[str], *, allow_network: bool = False) -> Iterator[
         found: dict[Path, LogFile] = {}
         for text in paths:
             for log in _expand(text, Path(folder), allow_network=allow_network):
+                # A file that two patterns name is one log, under its first name.
                 found.setdefault(log.path.resolve(), log)
         yield list(found.values())
 
@@ -94,6 +95,7 @@ def _log_of(file: str, scratch: Path) -> LogFile:
 
 def _expand(text: str, scratch: Path, *, allow_network: bool) -> list[LogFile]:
     if text == "-":
+        # A log is read several times.
         spooled = scratch / "stdin"
         with spooled.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)

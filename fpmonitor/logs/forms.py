@@ -17,7 +17,7 @@ import msgspec
 
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
-from fpmonitor.logs.log_file import BROKEN_FILE, BUFFER_BYTES, MAX_RECORD_BYTES, LogFile
+from fpmonitor.logs.log_file import BUFFER_BYTES, MAX_RECORD_BYTES, LogFile
 from fpmonitor.sql import quote_path, quote_text
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _in_utf_8(log: LogFile, scratch: Path) -> LogFile:
         return log
     # Bytes that are not UTF-8 stay, so that their record alone is rejected.
     errors = "surrogateescape" if encoding == "utf-8-sig" else "strict"
-    copy = LogFile(new_file(scratch), log.label)
+    copy = LogFile(_file_of_copy(log, scratch), log.label)
     try:
         with (
             log.open() as file,
@@ -62,7 +62,7 @@ def _in_utf_8(log: LogFile, scratch: Path) -> LogFile:
         ):
             text = io.TextIOWrapper(file, encoding=encoding, errors=errors, newline="")
             shutil.copyfileobj(text, target, BUFFER_BYTES)
-    except (*BROKEN_FILE, UnicodeError) as error:
+    except (OSError, UnicodeError) as error:
         raise InputError(f"{log.label}: cannot be read as {encoding} ({error})") from error
     return copy
 
@@ -72,7 +72,7 @@ def _below_remarks(log: LogFile, scratch: Path) -> LogFile:
     before = _lines_before_names(log.head)
     if not before:
         return log
-    copy = replace(log, path=new_file(scratch), lines_before=before)
+    copy = replace(log, path=_file_of_copy(log, scratch), lines_before=before)
     with log.open() as file, copy.path.open("wb") as target:
         for _ in range(before):
             file.readline()
@@ -101,6 +101,7 @@ def _encoding(head: bytes) -> str | None:
         return "utf-16"
     if head[:3] == _BYTE_ORDER_MARK and head[3:].lstrip()[:1] in {b"{", b"["}:
         return "utf-8-sig"
+    # UTF-16 without a mark: of ASCII, every second byte is 0.
     if head[1:2] == b"\0" and head[:1].isascii() and head[:1] > b"\x08":
         return "utf-16-le"
     return "utf-16-be" if head[:1] == b"\0" and head[1:2] > b"\x08" else None
@@ -116,7 +117,8 @@ def _one_record_a_line(log: LogFile, scratch: Path) -> LogFile:
         return log
     if shape == "unstructured" and _is_json(first_line):
         return _by_line(log, scratch) if _is_listed(log.head) else log
-    copy = LogFile(new_file(scratch), log.label)
+    # In JSON a U+0001, and line ends within texts, are escaped: nothing has to be quoted.
+    copy = LogFile(_file_of_copy(log, scratch), log.label)
     records = (
         f"read_json_objects({quote_path(log.path)}, format = '{shape}', "
         f"compression = '{log.compression}', maximum_object_size = {MAX_RECORD_BYTES})"
@@ -196,7 +198,7 @@ def _with_names(log: LogFile, scratch: Path) -> LogFile:
 
 def _changed(log: LogFile, scratch: Path, change: Callable[[bytes], bytes]) -> LogFile:
     """Copy a log line by line; the parts of one that is too long come by themselves."""
-    copy = replace(log, path=new_file(scratch))
+    copy = replace(log, path=_file_of_copy(log, scratch))
     with log.open() as file, copy.path.open("wb") as target:
         while line := file.readline(MAX_RECORD_BYTES + 1):
             target.write(change(line))
@@ -214,11 +216,18 @@ def _last_byte(log: LogFile) -> bytes:
 def _is_json(line: bytes) -> bool:
     try:
         json.loads(line)
+    # Too deep for this parser: it is the record that is rejected, not the form of the log.
     except RecursionError:
         return True
     except ValueError:
         return False
     return True
+
+
+def _file_of_copy(log: LogFile, scratch: Path) -> Path:
+    """Make an empty file for the unpacked copy of a log, of which nobody could tell a bomb."""
+    log.check_expansion()
+    return new_file(scratch)
 
 
 def new_file(scratch: Path) -> Path:

@@ -54,6 +54,7 @@ def frame_log(frame: Frame | LazyFrame, name: str) -> Iterator[LogFile]:
             table = pl.DataFrame(rows)
             table = table.select([name for name in table.columns if not is_unnamed_index(name)])
             texts = table.cast({pl.Categorical: pl.String, pl.Enum: pl.String})
+            # How a frame was put together must not change its bytes, by which it is known again.
             texts.rechunk().write_parquet(log.path)
         except (ImportError, OSError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
             raise InputError(

@@ -37,7 +37,7 @@ LONG_LINE = f"longer than {MAX_RECORD_BYTES // 1_000_000} MB"
 MAX_EXPANSION = 300
 _FREE_EXPANSION_BYTES = 64_000_000
 _FREE_CELLS = 8_000_000  # of a Parquet file; so many are read in some seconds
-BROKEN_FILE = (OSError, EOFError, zlib.error, zstd.ZstdError)
+_BROKEN_PACKING = (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError)
 _ZIP, _OLD_EXCEL = b"PK\3\4", b"\xd0\xcf\x11\xe0"
 _SIGNS_OF_SHEETS = (b"[Content_Types].xml", b"xl/", b"opendocument.spreadsheet")
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -93,8 +93,9 @@ class LogFile:
         try:
             with self.open() as file:
                 head = file.read(_HEAD_BYTES)
+                # A longer first line is needed whole: it is a header, or the one record.
                 return head if b"\n" in head else head + file.readline(MAX_RECORD_BYTES)
-        except BROKEN_FILE as error:
+        except OSError as error:
             raise self._unreadable(error) from error
 
     def check_expansion(self) -> None:
@@ -103,6 +104,11 @@ class LogFile:
         Raises:
             InputError: It does, or its packing is broken.
         """
+        _ = self._is_no_bomb
+
+    @cached_property
+    def _is_no_bomb(self) -> bool:
+        # Kept, as a packed log is looked through by whoever is the first to copy or to read it.
         packed = self.path.stat().st_size
         times = _most_expansion()
         most = max(_FREE_EXPANSION_BYTES, times * packed)
@@ -114,17 +120,15 @@ class LogFile:
                     f"{self.label}: more than {times} cells for each of its bytes ({cells:,})",
                     hint=hint,
                 )
-        if self.compression == "uncompressed":
-            return
-        try:
+        if self.compression != "uncompressed":
             with self.open() as file:
+                # Read to the end, as what a packed file says of its size is anybody's to write.
                 while file.read(BUFFER_BYTES):
                     if file.tell() > most:
                         raise InputError(
                             f"{self.label}: unpacks to more than {times} times its size", hint=hint
                         )
-        except BROKEN_FILE as error:
-            raise self._unreadable(error) from error
+        return True
 
     @cached_property
     def shortened(self) -> LogFile:
@@ -148,6 +152,7 @@ class LogFile:
         """Whether some block of half the limit holds no end of a line."""
         if self.format == "parquet":
             return False
+        # A line beyond the limit covers a whole block of half its size: one end in each is enough.
         size = MAX_RECORD_BYTES // 2
         with self.open() as file:
             for start in count(0, size):
@@ -201,7 +206,7 @@ class LogFile:
         head = self.head
         if head[:4] == _PARQUET:
             return "parquet"
-        if not head.strip():
+        if not head.removeprefix(b"\xef\xbb\xbf").strip():
             raise InputError(f"{self.label}: the file is empty")
         if head[:2] == _GZIP or head[:4] == _ZSTD:
             raise InputError(f"{self.label}: packed twice", hint="unpack it once")
@@ -230,14 +235,21 @@ class LogFile:
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """Open the unpacked bytes for reading from the start."""
+        """Open the unpacked bytes for reading from the start.
+
+        Raises:
+            InputError: The packing breaks off, or is broken, where the block reads it.
+        """
         if self.compression == "uncompressed":
             with self.path.open("rb", buffering=BUFFER_BYTES) as file:
                 yield file
             return
         opener = gzip.open if self.compression == "gzip" else zstd.open
-        with cast("IO[bytes]", opener(self.path, "rb")) as file:
-            yield file
+        try:
+            with cast("IO[bytes]", opener(self.path, "rb")) as file:
+                yield file
+        except _BROKEN_PACKING as error:
+            raise self._unreadable(error) from error
 
 
 def _has_line_end(file: IO[bytes], size: int) -> bool:

@@ -17,6 +17,7 @@ def json_texts(texts: frozenset[str]) -> frozenset[str]:
     """Return the forms in JSON of values with these texts: strings, numbers and words."""
     strings = {json.dumps(text, ensure_ascii=False) for text in texts}
     scalars = {text for text in texts if _is_scalar(text)}
+    # A -1 that stands for missing is written as -1.0 where the column has fractions.
     whole = {f"{text}.0" for text in scalars if text.removeprefix("-").isdigit()}
     return frozenset(strings | scalars | whole)
 

@@ -71,7 +71,7 @@ class WatchSettings:
                 "watch: its notices are for others, who are told nothing of cohorts",
                 hint="`fpmonitor check` tests this decision, a window with --by",
             )
-        if not self.decision.policy.by_visits:
+        if not self.decision.policy.needs_whole_records:
             return
         if self.by is None:
             raise InputError(

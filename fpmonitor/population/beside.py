@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 from fpmonitor.errors import InputError
 from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
-USERS, PATH = "users", "path"
+if TYPE_CHECKING:
+    from fpmonitor.population.memory import MemorySource
+
+USERS, PATH, VISIT = "users", "path", "visit"
 
 
 def days_in_words(days: float) -> str:
@@ -48,6 +52,13 @@ class SourceBeside(SpectrumSource):
         """Number of users."""
         return self.parts[USERS].users
 
+    def selected(self, apis: Sequence[str]) -> SourceBeside:
+        """Return what counts fewer APIs, of the same visits; paths are never asked for."""
+        parts = self.parts.items()
+        return SourceBeside(
+            {name: cast("MemorySource", each).selected(apis) for name, each in parts}
+        )
+
     def spectrum(self, apis: Sequence[str]) -> CountSpectrum:
         """Count spectra of the tuples of the values of `apis`."""
         return SpectrumBeside.of({name: each.spectrum(apis) for name, each in self.parts.items()})
@@ -58,6 +69,7 @@ class SourceBeside(SpectrumSource):
         least = {name: each.least for name, each in self.parts.items()}
         if not any(least.values()):
             return None
+        # A unit of which all is told is the same in either case.
         return SourceBeside({name: least[name] or each for name, each in self.parts.items()})
 
     def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:

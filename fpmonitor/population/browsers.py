@@ -157,10 +157,12 @@ def group_rows(rows: UserRows) -> BrowserGroups:
     for column_name, api in telling_columns(rows.apis, rows.said).items():
         codes = rows.codes([column_name])[0].astype(np.int64)
         size = int(codes.max(initial=0)) + 1
+        # By codes, not by rows: there are far fewer user agents than users.
         browsers_of_codes = _told_by(api, rows.values(column_name), size)
         pairs, groups_of_rows = distinct(groups * size + codes)
         before, code = np.divmod(pairs, size)
         family, version, traits = _parts_of(numbers[before])
+        # The surest API comes first, and what it told stays.
         family = np.where(family == UNKNOWN, browsers_of_codes.family[code], family)
         version = np.where(version == 0, browsers_of_codes.version[code], version)
         numbers, groups = np.unique(
@@ -228,7 +230,7 @@ def _family_of(api: str, text: str) -> tuple[str | None, int]:
         return _by_brands(text)
     if api in USER_AGENTS:
         return _by_agent(text)
-    return _by_vendor(text) if api in _VENDORS else (None, 0)
+    return (_VENDOR_FAMILIES.get(text), 0) if api in _VENDORS else (None, 0)
 
 
 def _by_brands(text: str) -> tuple[str | None, int]:
@@ -239,6 +241,7 @@ def _by_brands(text: str) -> tuple[str | None, int]:
 
 
 def _by_agent(text: str) -> tuple[str | None, int]:
+    # Every browser of an iPhone is Safari by its engine, whatever it calls itself.
     if _APPLE_HANDHELD.search(text):
         return "safari", 0
     for family, pattern in _AGENT_VERSIONS:
@@ -281,10 +284,6 @@ def systems_of_rows(rows: UserRows) -> NDArray[np.int8]:
     return systems
 
 
-def _by_vendor(text: str) -> tuple[str | None, int]:
-    return _VENDOR_FAMILIES.get(text), 0
-
-
 def traits_of(api: str, texts: Sequence[str]) -> NDArray[np.int64]:
     """Tell the traits in values of one API, a bit each: of automation, and of the engine."""
     traits = np.zeros(len(texts), dtype=np.int64)
@@ -313,6 +312,7 @@ def signs_of(traits: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
     `Navigator.webdriver`, `impossible` by a user agent of one system together with the platform of
     another.
     """
+    # A claim and its contradiction have bits of one order, so that one `&` finds both together.
     contradicted = (traits // _CLAIMED) & (traits // _OTHER) & (2 ** len(_CONTRADICTIONS) - 1)
     return {
         "headless": traits & _HEADLESS_BIT > 0,

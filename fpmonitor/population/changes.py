@@ -50,6 +50,7 @@ def recoding_of(
         randomised = volatility[api].groups if hides else nobody
         codes: NDArray[np.int64] | None
         if hides and view.volatile == "left-out":
+            # All are absent, as if the API returned nothing to anybody.
             codes, randomised = np.zeros(largest + 1, dtype=np.int64), nobody
         else:
             codes = (
@@ -69,6 +70,7 @@ def recoding_of(
     if len(dropped) and dropped.all():
         raise UndecidableError("every user looks automated", hint="leave --drop-automation away")
     description = view.description if changes or dropped.any() else ""
+    # What data contradict is not masked, and changes with them: the same view is then other data.
     masked = [(api, volatility[api].versions) for api in changes if api in volatility]
     if view.volatile != "raw" and masked:
         description += f", masked {masked}"
@@ -91,6 +93,7 @@ def _coarser(
     """Equal results of the transform share the code of the first of them."""
     codes = np.arange(largest + 1, dtype=np.int64)
     first: dict[str, int] = {}
+    # By code, in whatever order the keeper of the rows lists them.
     for code, (status, text) in sorted(values.items()):
         if status != "value" or text is None:
             continue  # undefined and errors stay what they are

@@ -17,7 +17,14 @@ from fpmonitor.disclosure import (
 )
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.policy import disclosed_from
-from fpmonitor.population.beside import PATH, USERS, SourceBeside, days_in_words, units_beside
+from fpmonitor.population.beside import (
+    PATH,
+    USERS,
+    VISIT,
+    SourceBeside,
+    days_in_words,
+    units_beside,
+)
 from fpmonitor.population.disclosed import disclosed_to
 from fpmonitor.population.draws import Draws
 from fpmonitor.population.evidence import Lack, Seen, find_lack
@@ -125,6 +132,7 @@ class Contents(Draws):
         seen = {api: [Seen(1, values=having[api])] for api in shown}
         for api in many:
             groups = zip(spectra[api].counts.tolist(), spectra[api].values.tolist(), strict=True)
+            # Absent users are a group of the spectrum, too, and no value.
             absent = self.users - having[api]
             seen[api] = [Seen(users, values=n - (users == absent)) for users, n in groups]
         few = [api for api in unchanged_apis if api not in many]
@@ -204,9 +212,6 @@ class Contents(Draws):
         """Return what counts groups, as they are: rows in memory if they have room, else queries.
 
         Where units beside the users' values are asked of, those of the same users as well.
-
-        Raises:
-            InputError: Visits are asked for others: see `told_source`.
         """
         if self._by_units:
             self._check_owner()
@@ -220,9 +225,6 @@ class Contents(Draws):
         Args:
             apis, k: The APIs that are asked of, and the threshold.
             sets: Of these; counted at once, for all cases that are told of.
-
-        Raises:
-            UndecidableError: Of fewer than k users who came back others are told nothing.
         """
         source = self._counted_by(apis, least=self._least_told(k))
         for users in units_beside(source).values():
@@ -243,7 +245,7 @@ class Contents(Draws):
         is_counted = rows if self._rows is None else rows[self._rows]
         if not is_counted.any():
             return None
-        if self._visits == "last":
+        if self._visits in {"last", "last+visit"}:
             source = MemorySource(apis, [self.column(api)[is_counted] for api in apis])
             return disclosed_to(self.audience, source, k)
         visits = self._visit_rows(apis, among=rows)
@@ -295,8 +297,11 @@ class Contents(Draws):
         """
         if self._visits == "last":
             return {}
+        if self._visits == "last+visit":
+            return {VISIT: VisitSource(visits_of_set(visits, apis))}
         having = with_values(visits, apis, whole=False)
         users, lacking = len(having.starts), len(visits.starts) - len(having.starts)
+        # Else others would see in the number of users how many of the few have a value.
         all_count = users < least or 0 < lacking < least
         visits = visits_of_set(visits, apis) if all_count else having
         paths = PathSource(visits, self.snapshot.key)
@@ -316,13 +321,7 @@ class Contents(Draws):
         }
 
     def visit_rows(self, apis: Sequence[str]) -> VisitRows:
-        """Return all visits of these users, with the values of some APIs as the view shows them.
-
-        Raises:
-            InputError: The users have one visit each as far as is kept; or the visits are asked for
-                others.
-            UndecidableError: The users do not fit into memory.
-        """
+        """Return all visits of these users, with the values of some APIs as the view shows them."""
         self._check_owner()
         return self._visit_rows(apis)
 

@@ -102,6 +102,7 @@ def disclosed_to(
 
 
 def _disclosed(source: SpectrumSource, k: int, sets: Sequence[Sequence[str]]) -> DisclosedSource:
+    # Where the least case has a source of its own, its spectra are others.
     counted = sets if source.least is None else ()
     keys = (tuple(sorted(set(apis))) for apis in counted)
     return DisclosedSource(source, k, dict(zip(keys, source.spectra(counted), strict=True)))

@@ -55,10 +55,12 @@ class Draws(People):
             UnknownNameError: What tells clusters was never observed.
         """
         position, called = self.kinds(cluster, "cluster")
+        # The draw is one of places in this order, so the same users in other rows are drawn alike.
         order = self.by_values[self._generator("cluster").permutation(self.users)]
         _, first = np.unique(position[order], return_index=True)
         alone = np.array([name is None for name in called])[position]
         chosen_users = np.union1d(order[first], np.flatnonzero(alone))
+        # The number of those left out is the difference of two numbers that are told.
         if self.audience is not Audience.OWNER and self.users - chosen_users.size < k:
             raise UndecidableError(
                 f"cluster: all but fewer than {k} users are the only one of their {cluster}",
@@ -90,6 +92,7 @@ class Draws(People):
                 hint="compare the names of the shares with the values of the log",
             )
         strata = strata.without(few)
+        # After the few were left out: theirs are 0, and nobody draws them.
         shares = np.array(list(strata.drawn().values()))
         strata = replace(strata, expected=expected_users(sizes, shares))
         order = self.by_values
@@ -100,9 +103,13 @@ class Draws(People):
         )
 
     def divided(self, share: float) -> tuple[Self, Self]:
-        """Divide the users, in no order, into a share of them and the rest.
+        """Divide the users, in no order, into a share of them and the rest: see `divided_at`."""
+        return self.divided_at(int(share * self.users))
 
-        What share a user is in does not follow from values, but the draw follows from the data, so
+    def divided_at(self, first: int) -> tuple[Self, Self]:
+        """Divide the users, in no order, into so many and the rest.
+
+        Who is among the first does not follow from values, but the draw follows from the data, so
         nobody can draw again.
 
         Raises:
@@ -113,7 +120,6 @@ class Draws(People):
                 "levels: the users do not fit into memory", hint="ask of a window of fewer users"
             )
         order = self.by_values[self._generator("divided").permutation(self.users)]
-        first = int(share * self.users)
         before = PLAIN_DRAWS if self.selected is None else self.selected.sample
         return (
             self._only(np.sort(order[:first]), before),
@@ -138,11 +144,13 @@ class Draws(People):
                 hint="all others are tested on",
             )
         self.check_names(apis)
+        # Keyed: whoever made up the values could else know which of them are kept.
         secret = keyed_digest(self._stored, self.snapshot.key)
         if not self.snapshot.in_memory(len(apis)):
             seed = seed_of("searched", secret)
             return self._queries.selected(apis).searched_and_rest(users, seed)
-        first, rest = self.divided(users / self.users)
+        # By their number: 14 / 55 of 55 users are 13 when rounded, and an audit would find others.
+        first, rest = self.divided_at(users)
         return (
             MemorySource(apis, [first.column(api) for api in apis]),
             kept_in_memory(
@@ -244,6 +252,7 @@ class Draws(People):
             return self, self.named(given)
         other = self._copied()
         other._told = {**self._told} | {  # noqa: SLF001 -- its own class
+            # From 0 on, as codes are: 0 is absent, and unknown is that.
             name: (codes - UNKNOWN, {code - UNKNOWN: text for code, text in texts.items()})
             for name, (codes, texts) in added.items()
         }

@@ -59,16 +59,19 @@ class DuckDBSource(SpectrumQueries):
         columns = [self._snapshot.column(api) for api in sorted(set(apis))]
         if self._absent_alone and columns:
             lacking = " OR ".join(f"{column} = {ABSENT}" for column in columns)
+            # Who lacks a value of the set is alone, by its row; for all others this is null.
             columns.append(f"CASE WHEN {lacking} THEN {self._snapshot.table}.rowid END")
         return columns
 
     def searched_and_rest(self, users: int, seed: int) -> tuple[MemorySource, ChosenValues]:
-        """Divide the users: about so many to search among, and all others."""
-        fragments = {
-            "snapshot": self._snapshot.table,
-            "seed": f"{seed}::UBIGINT",
-            "first": f"{(users << _WORD_BITS) // self.users}::UBIGINT",
-        }
+        """Divide the users: so many to search among, and all others."""
+        fragments = {"snapshot": self._snapshot.table, "seed": f"{seed}::UBIGINT"}
+        # The word of the first who is left, and no share of all words: an audit divides them again
+        # by the number that was found, and must find the same.
+        [(first,)] = self._database.rows(
+            "spectrum/first_left", fragments=fragments | {"place": str(users)}
+        )
+        fragments["first"] = f"{first}::UBIGINT"
         columns = [self._snapshot.column(api) for api in self._apis]
         arrays = self._database.arrays(
             "spectrum/searched", fragments=fragments | {"columns": ", ".join(columns)}
@@ -138,6 +141,7 @@ class DuckDBSource(SpectrumQueries):
         )
         codes = np.stack(list(arrays.values())[: len(given)], axis=1).astype(np.int64)
         users, tuples = (np.asarray(arrays[name], dtype=np.int64) for name in ("users", "tuples"))
+        # The statement orders by cohort, so each is one run.
         starts = np.flatnonzero(np.any(np.diff(codes, axis=0, prepend=-1) != 0, axis=1))
         parts = [slice(a, b) for a, b in zip(starts, [*starts[1:], len(codes)], strict=True)]
         return [

@@ -93,7 +93,8 @@ class ExposureIndex:
     def counted(self, apis: Sequence[str]) -> tuple[tuple[str, ...], CountSpectrum]:
         """Return what the log calls some APIs, and what is told of their counts; no limits.
 
-        Errors as of `explore`.
+        Raises:
+            InputError: No API is named.
         """
         wanted = self.named(apis)
         if not wanted:
@@ -118,7 +119,11 @@ class ExposureIndex:
         )
 
     def named(self, apis: Iterable[str]) -> tuple[str, ...]:
-        """Return what the log calls some APIs, sorted; errors as of `explore`."""
+        """Return what the log calls some APIs, sorted.
+
+        Raises:
+            UnknownNameError: One was never observed, or cannot be asked for here.
+        """
         found: set[str] = set()
         for api in apis:
             columns = {api} if api in self.apis else {*columns_of(api, self.means)}

@@ -65,12 +65,14 @@ class KeptSpectra:
             look: Told before each set how many were counted; what it raises ends that, and those
                 that were counted are kept.
         """
+        # Before the columns are replaced: what went is known from the old ones alone.
         changed = self._changed(columns)
         self.columns = dict(columns)
         before, self._groups, self.size = self._groups, {}, 0
         found: dict[_ApiSet, CountSpectrum] = {}
         for apis in dict.fromkeys(sets):
             look(len(found))
+            # Taken out: what an interrupt leaves half changed is kept by nobody.
             groups = before.pop(apis, None)
             if groups is None or changed is None or not groups.change(changed):
                 groups = _Groups.of(columns, apis)
@@ -154,6 +156,7 @@ class _Groups:
             return False
         if not changed.came.size:
             return True
+        # The sign rides in the lowest bit: one sort brings goers and comers of a group together.
         packed = _keys(self.widths, changed.rows) << 1 | changed.came
         sort_numbers(packed)
         keys, signs = packed >> 1, 2 * (packed & 1) - 1
@@ -175,6 +178,7 @@ class _Groups:
             before = sizes[places]
             after = sizes[places] = before + changes[known]
             counts += [before, after]
+            # The spectrum by differences: one group fewer of the old size, one more of the new.
             values += [np.full(len(before), -1), np.full(len(after), 1)]
             keys, changes = keys[~known], changes[~known]
         if keys.size:
@@ -213,5 +217,6 @@ def _sum(counts: _Numbers, values: _Numbers) -> CountSpectrum:
     """Count spectrum of numbers of users, in any order, and of how many groups have so many."""
     distinct, places = np.unique(counts, return_inverse=True)
     totals = np.bincount(places, values).astype(np.int64)
+    # Groups that nobody is in any more stay in the tables, and are no values.
     some = np.flatnonzero((totals > 0) & (distinct > 0))
     return CountSpectrum(distinct[some], totals[some])

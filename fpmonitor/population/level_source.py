@@ -49,6 +49,7 @@ def level_source(users: Population, components: Sequence[Component]) -> LevelSou
             "levels: the users do not fit into memory", hint="ask of a window of fewer users"
         )
     kinds, values = zip(*(kinds_of(users, component) for component in components), strict=True)
+    # Equal rows once, before each level is made of them.
     rows = CodeTable(kinds, tuple(map(len, values)), np.ones(users.users, dtype=np.int64)).merged(
         range(len(kinds))
     )
@@ -83,8 +84,10 @@ def _declared_levels(
         for code, known in zip(each, none, strict=True)
         if isinstance(code, int)
     ]
+    # An error, or a token of what is masked: of those there may be any number.
     has_others = any(code not in known for code, known in codes)
     for level in coarse:
+        # Sizes show what is no value as it is, so they count no absent ones among their values.
         if not (codes if component.levels[-level].sizes else has_others):
             yield level
 
@@ -112,6 +115,7 @@ def _codes_by_level(
     """Yield what each level, from fine to coarse, makes of each kind: equal codes look alike."""
     coarser = np.arange(len(values))
     for place, level in enumerate(component.levels):
+        # Made of what the finer level shows, never of the values: so it cannot tell more.
         shown = [level.shown(each) for each in values]
         values = [*dict.fromkeys(shown)]
         code = {each: number for number, each in enumerate(values)}

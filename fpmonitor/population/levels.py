@@ -163,6 +163,7 @@ class LevelMap(
         return self._fitting(coarser) if self.sizes else coarser
 
     def _coarser(self, text: str, place: int) -> str:
+        # A digest kept in place of a long value is no value that a page could show.
         if is_digest(text):
             return OTHER
         text = self(text)
@@ -205,6 +206,7 @@ def exactly(number: float) -> Fraction:
 
 def number_text(number: float) -> str:
     """Write a number without an exponent."""
+    # `+ 0` makes 0 of -0.
     return f"{Decimal(repr(number)).normalize() + 0:f}"
 
 
@@ -232,6 +234,7 @@ def number_of(text: str) -> Fraction | None:
     digits = text.removeprefix(_BELOW)
     if not _NUMBER.fullmatch(digits):
         return None
+    # As a decimal: in binary 0.3 is below three times 0.1, and would round down to 0.2.
     number = Decimal(digits)
     exponent = number.as_tuple().exponent
     if number.adjusted() >= _LARGEST or not isinstance(exponent, int) or exponent < -_FINEST:
@@ -243,6 +246,7 @@ def _rounded_down(text: str, step: float) -> str:
     number = number_of(text)
     if number is None:
         return OTHER
+    # 28 digits, the default, are fewer than a large number with a small step has.
     with localcontext(prec=_DIGITS):
         return f"{(number // exactly(step) * Decimal(repr(step)) + 0).normalize():f}"
 
@@ -286,6 +290,7 @@ class Component:
             raise ValueError(f"least and most must lie between 0 and {finest}, in this order")
         if len(self.utility) != finest + 1:
             raise ValueError(f"utility needs {finest + 1} numbers, the first for withheld")
+        # `not <=`: not a number is within no limits.
         falls = any(not low <= high < 1e15 for low, high in pairwise(self.utility))
         if self.utility[0] < 0 or falls:
             raise ValueError("utilities must not be negative, nor fall from coarse to fine")

@@ -205,6 +205,7 @@ class CodeTable:
         size = self.cardinalities[columns[0]]
         for column in columns[1:]:
             cardinality = self.cardinalities[column]
+            # Ranks keep the order of tuples, and are at most as many as rows.
             if size * cardinality >= 1 << KEY_BITS:
                 keys, size = rank_keys(keys, size)
             keys *= cardinality
@@ -343,6 +344,7 @@ class MemorySource(SpectrumSource):
             users = _whole_numbers("weights", weights, least=1).astype(np.int64)
         if rows - {len(users)} or not len(users):
             raise InputError("memory source: codes and weights must have one length, above 0")
+        # As a float: the sum of hostile weights may pass 63 bits and be small again.
         if users.sum(dtype=np.float64) >= MAX_USERS:
             raise InputError(f"memory source: weights must add up to less than {MAX_USERS} users")
         self._apis = tuple(sorted(apis))
@@ -455,6 +457,7 @@ class CohortSource(GroupedSource):
         table = self.table
         keys, totals = count_keys(*table.keys(self._positions(apis)), table.weights)
         number = table.cardinalities[-1]
+        # The cohort is the last column, so the lowest digit of the mixed-radix number.
         return CohortSpectrum.of_groups(totals.astype(np.int64), keys % number, number)
 
     def spectra(self, sets: Iterable[Sequence[str]]) -> list[CountSpectrum]:
@@ -483,6 +486,7 @@ def _dense(api: str, codes: ArrayLike) -> tuple[Codes, int]:
         return ranks.astype(np.min_scalar_type(size)), size
     present = np.zeros(size, dtype=np.bool_)  # many times cheaper than to count
     present[array] = True
+    # Codes that leave no gap stay as they are, which spares a pass over all rows.
     if present.all():
         return array.astype(smallest), size
     places = np.cumsum(present) - 1

@@ -67,7 +67,7 @@ def pairs_after(
         option: What asks for it.
 
     Raises:
-        InputError: No visit has a time.
+        InputError: No visit has a time, or days are less than a second.
         UndecidableError: The log is shorter than that.
     """
     known = visits.times != NO_TIME
@@ -79,6 +79,8 @@ def pairs_after(
     found = []
     for each in days:
         lag = round(each * DAY)
+        if not lag:  # each visit would come back as itself
+            raise InputError(f"{option}: {each:g} days are less than a second")
         first, later, users = pairs(visits, lag, lag // WITHIN, last)
         if not users:
             longest = span * WITHIN / (WITHIN + 1)
@@ -108,9 +110,11 @@ def pairs(
     """
     starts = visits.starts
     moments = visits.times // _SECOND  # with users in one number of 64 bits
+    # Who might still come back would count as one who did not.
     over = starts[moments[starts] + lag + within <= last // _SECOND]
     if not len(over):
         return over, over, 0
+    # Users stand further apart than any two moments that are compared.
     step = int(np.ptp(moments)) + lag + 2 * within + 2
     key = visits.rows.astype(np.int64) * step + (moments - moments.min())
     wanted = key[over] + lag

@@ -168,6 +168,7 @@ class People:
     @cached_property
     def digest(self) -> str:
         """Digest of the users' values; the same users seen otherwise are other data."""
+        # Whatever changes who or what is counted is a part.
         parts = [self.snapshot.digest]
         if self._recoding.description:
             parts.append(self._recoding.description)
@@ -179,6 +180,8 @@ class People:
             parts.append(f"given:{','.join(sorted(self._given))}")
         if self._visits != "last":
             parts.append(f"visits:{self._visits}")
+        if self._visits == "last+visit":  # more of them leave last values as they were
+            parts.append(f"{self.snapshot.visits}")
         if self._after:
             parts.append(f"after:{','.join(map(days_in_words, self._after))}")
         if self.selected is not None:
@@ -294,6 +297,7 @@ class People:
     def _copied(self) -> Self:
         """Copy without what was found out about these users."""
         other = copy.copy(self)
+        # Words of rows, groups and what is volatile are of the snapshot, and stay known.
         for name in ("users", "digest", "by_values", "_counted", "_rows", "_queries"):
             other.__dict__.pop(name, None)
         return other

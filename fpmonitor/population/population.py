@@ -61,6 +61,7 @@ class Population(Contents):
         """
         if self.audience is Audience.OWNER or not self.view.drop_automation:
             return self
+        # Two numbers of users, with and without automation, would tell of the few between.
         if publishable_part(self.dropped, self.snapshot.users, k, self.audience) is not None:
             return self
         return self.seen_by(replace(self.view, drop_automation=False))
@@ -112,6 +113,7 @@ class Population(Contents):
                 hint="name APIs without it",
             )
         if users.selected is None:
+            # In this order: who is left out first must not follow from who was drawn.
             if question.missing == "drop" and wanted:
                 users = users._having(wanted, question.k)  # noqa: SLF001 -- its own class
             if sample.cluster is not None:
@@ -143,6 +145,7 @@ class Population(Contents):
         expected = None if self.selected is None else sample.expected(self.users)
         if sample.fake_share:
             share = sample.fake_share
+            # Of the two d of docs/certificate/fakes.md: whoever adds rows chooses no population.
             expected = math.floor(design_size(self.users, share) * (1 - share))
         users = self.users if expected is None else max(expected, question.k)
         return replace(question.among(users), sample=sample)

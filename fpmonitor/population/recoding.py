@@ -79,6 +79,7 @@ class Recoding:
         if self.groups.rows is None:
             raise UndecidableError("the rows of these users are not in memory")
         group = self.groups.rows[rows]
+        # Errors and refusals are no noise: who has one differs from those who have a value.
         hidden = change.randomised[group] & ~np.isin(codes, change.fixed)
         families = self.groups.family.astype(np.int64)[group]
         return np.where(hidden, change.tokens + 1 + families, shown)

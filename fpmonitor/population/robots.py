@@ -38,6 +38,7 @@ def are_robots(agents: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.boo
     cleaned_agents = pl.Series(agents, dtype=pl.String).str.replace_all(_PHONE, "")
     driven, others = _patterns()
     headless = cleaned_agents.str.contains(driven).to_numpy()
+    # Polars' regular expressions take time in proportion to the text, whatever a client sends.
     return headless, cleaned_agents.str.contains(others).to_numpy() & ~headless
 
 

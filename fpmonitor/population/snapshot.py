@@ -199,7 +199,9 @@ def words_of_rows(snapshot: Snapshot) -> NDArray[np.uint64]:
         word_of = np.zeros(int(codes.max(initial=0)) + 1, dtype=np.uint64)
         for code, (status, text) in snapshot.values(api).items():
             if code < len(word_of):
+                # By status and text: codes are numbered in the order of arrival.
                 word_of[code] = seed_of(api, status, *([] if text is None else [text]))
+        # A sum, so that the order of the APIs changes nothing; it wraps modulo 2^64.
         words += word_of[codes]
     return words
 

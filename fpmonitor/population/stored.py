@@ -123,6 +123,7 @@ class StoredSnapshot(Snapshot):
             "snapshot/repeats", fragments={"told": statement(statement_name)}, **self.window.bounds
         )
         users = users_of_rows(self.database, self.window, self.users)
+        # Rows are in the order of user numbers.
         group = groups.rows[np.searchsorted(users, np.asarray(repeats["user_id"]))]
         counts = (
             pl.DataFrame(
@@ -196,7 +197,7 @@ class FollowedSnapshot(StoredSnapshot):
 def stored_snapshot(
     database: Database, window: Window, follower: Follower | None = None
 ) -> StoredSnapshot:
-    """Take a snapshot of a window; errors as of `store.snapshot.take_snapshot`.
+    """Take a snapshot of a window.
 
     With a follower, and where the users fit into memory, it is in no table of the database.
     """
@@ -211,7 +212,7 @@ def stored_snapshot(
 def stored_names(
     database: Database, apis: Iterable[str], window: Window | None = None
 ) -> tuple[str, ...]:
-    """Return what the logs call some APIs; errors as of `Population.named`."""
+    """Return what the logs call some APIs."""
     return Population(stored_snapshot(database, window or Window())).named(apis)
 
 

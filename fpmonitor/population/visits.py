@@ -56,10 +56,12 @@ def drawn_visits(visits: VisitRows, draws: int) -> list[NDArray[np.intp]]:
     """
     starts = visits.starts
     number = np.diff(np.append(starts, len(visits.rows)))
+    # By the number of the user, which a new visit of another one does not change.
     words = visits.users[starts].astype(np.uint64) * GOLDEN
     places = []
     for draw in range(draws):
         mixed = splitmix64(words + np.uint64(seed_of("visit", str(draw))))
+        # 53 bits, all that a float holds: below 1, so no place is past the last visit.
         share = (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
         places.append(starts + (share * number).astype(np.intp))
     return places
@@ -75,6 +77,7 @@ def path_words(visits: VisitRows, ids: NDArray[np.intp], key: str) -> NDArray[np
     rows, starts = visits.rows[is_new], np.flatnonzero(new_user[is_new])
     place = np.arange(len(rows)) - starts[rows]
     word = splitmix64(ids[is_new].astype(np.uint64) * GOLDEN + np.uint64(seed_of("path", key)))
+    # The place joins before the sum, or paths of the same tuples in another order would be one.
     word = splitmix64(word + place.astype(np.uint64) * GOLDEN)
     return np.add.reduceat(word, starts)
 

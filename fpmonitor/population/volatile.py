@@ -87,6 +87,7 @@ def _randomised_here(
     for api in snapshot.apis:
         for family, since, until in _randomising(api, snapshot.said):
             inside = (groups.family == FAMILIES.index(family)) & (groups.version >= since)
+            # Who claims to be another browser need not randomise as that one does.
             inside &= groups.consistent
             if until is not None:
                 inside &= groups.version <= until

@@ -61,7 +61,7 @@ class Windows:
         return units_of(self.database, self.window)
 
     def spans(self) -> tuple[Span, ...]:
-        """Windows with visits, in the order of time; errors as of `store.windows.list_spans`."""
+        """Windows with visits, in the order of time."""
         return list_spans(self.database, self.division, self.window)
 
     def population(self, span: Span, apis: Sequence[str]) -> Population:
@@ -70,8 +70,10 @@ class Windows:
         masks = may_be_masked(apis, view, said)
         if view.drop_automation or masks:
             known = [name for _, name in self.database.rows("snapshot/apis")]
+            # Which browser a user has is told by APIs that nobody asked for.
             apis = list(dict.fromkeys([*apis, *telling_columns(known, said)]))
-        snapshot = window_snapshot(self.database, span, apis, self._came_back if masks else dict)
+        repeats = (lambda: self._repeats) if masks else dict
+        snapshot = window_snapshot(self.database, span, apis, repeats)
         return Population(snapshot, window=span.window, view=view, audience=self.audience)
 
     def may_be_masked(self, apis: Sequence[str]) -> bool:
@@ -79,7 +81,7 @@ class Windows:
         return may_be_masked(apis, self.view, self._said)
 
     def named(self, apis: Sequence[str]) -> tuple[str, ...]:
-        """Return what the log calls some APIs; errors as of `Population.named`."""
+        """Return what the log calls some APIs."""
         nobody = np.zeros(0, dtype=np.uint8)
         snapshot = MemorySnapshot(
             columns=dict.fromkeys(self.apis, nobody),
@@ -136,9 +138,6 @@ class Windows:
     def contradicted(self, apis: Sequence[str]) -> tuple[tuple[str, Versions], ...]:
         """Which of some APIs count as they were logged, as users came back with their values."""
         return contradicted(self._repeats, apis, self._said)
-
-    def _came_back(self) -> Repeats:
-        return self._repeats
 
     @cached_property
     def _said(self) -> dict[str, str]:

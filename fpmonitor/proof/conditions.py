@@ -41,7 +41,16 @@ from fpmonitor.proof.numbers import (
     ratio,
     require,
 )
-from fpmonitor.proof.verdicts import Range, Test, draws_of, largest_of, sums, tested_level, users_of
+from fpmonitor.proof.verdicts import (
+    DRAWS,
+    Range,
+    Test,
+    draws_of,
+    largest_of,
+    sums,
+    tested_level,
+    users_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,6 +78,7 @@ class _Part(_Told):
         self.by_user = exact(content["by_user"])
         self.constant = self.log_factor - self.charge
         bound = self.slope * self.budget + self.intercept
+        # mu >= M + a q + b; a smaller budget than was asked has a smaller bound, so it proves more.
         reached = self.lowered < self.mean and self.lowered >= self.mean + bound
         plain = self.least == self.most == 1 and self.seen == 1 and "fakes" not in content
         require(holds=self.sign < 0 and plain and not self.capped, what="form")
@@ -79,11 +89,13 @@ class _Part(_Told):
 
     def prove(self) -> None:
         """Prove it all."""
+        # Conditions are free with monotone tests only: docs/certificate/people.md.
         falls = all(a >= b for a, b in pairwise(self.table))
         require(holds=falls and self.content["monotone"] is True, what="monotone")
         parts = zip(self.mixture, self.grown, strict=True)
         most = sum((weight * share.log() for weight, share in parts), arb(0))
         require(holds=bool(self.by_user <= most), what="what a user of the cohort adds")
+        # The clock is of the plain thinnings at mu, table and line of the tilted ones at M.
         self.mean = self.lowered
         self.clock()
         self.mean = self.full
@@ -116,7 +128,12 @@ def _parts_of(content: Mapping[str, Any]) -> tuple[list[_Part], _Unseen]:
     """Read what the file tells of cohorts; numbers are proved later."""
     wanted, side = content["policy"]["cohorts"], content["proof"]["allow"]
     cohorts = side["cohorts"]
-    for name, usual in (("least_share", wanted["least_share"]), ("worst_share", False)):
+    of = (
+        ("given", wanted["given"]),
+        ("least_share", wanted["least_share"]),
+        ("worst_share", False),
+    )
+    for name, usual in of:
         asked = wanted.get(name, usual)
         # Files of before do not tell it.
         require(holds=cohorts.get(name, asked) == asked, what=f"another question: {name}")
@@ -125,7 +142,9 @@ def _parts_of(content: Mapping[str, Any]) -> tuple[list[_Part], _Unseen]:
     for part in cohorts["parts"]:
         alike = all(part[name] == side[name] for name in ("k", "population", "users"))
         require(holds=alike and part["share"] > 0, what="another question")
+        # A smaller one is harder to keep.
         require(holds=part["budget"] <= wanted["budget"], what="another question: budget")
+    # Points of lines are shared by their means, which says nothing of a share unless M is one.
     means = {part["mean"] for part in cohorts["parts"]}
     require(holds=len(means) <= 1 and cohorts["unseen"]["share"] > 0, what="form")
     parts = [_Part({**part, **same}, shared) for part in cohorts["parts"]]
@@ -145,6 +164,7 @@ def check_conditions(content: Mapping[str, Any]) -> Iterable[Finding]:
 def _check_links(content: Mapping[str, Any]) -> Iterable[Finding]:
     policy, link_proofs = content["policy"], content["proof"]["allow"].get("links")
     links = policy.get("links")
+    # Tests without a question are refused, too: a reader might take them for a promise.
     if links is None and link_proofs is None:
         return
     after = None if links is None else links.get("after") or [None]
@@ -215,6 +235,8 @@ class Conditions:
         users, draws = users_of(content), draws_of(policy)
         if policy.get("visits") == "both":
             self.beside["path"] = Test(side), users
+        if policy.get("visits") == "last+visit":
+            self.beside["visit"] = Test(side, DRAWS), users * DRAWS
         for one in side.get("links", []):
             if one["after"] is None:
                 self.beside["users"] = Test(one, draws, LinkedProof), users * draws
@@ -251,17 +273,20 @@ class Conditions:
         kept = Range(surely=True, perhaps=True)
         for name, (test, users) in self.beside.items():
             groups = [*whole] if name == "users" else beside.get(name, ())
+            # Groups that leave somebody out could hide those who are linked.
             if sum(inside for _, _, inside in groups) != users:
                 return Range(surely=False, perhaps=False)
             above = test.above(groups, size)
             kept = Range(kept.surely and not above.perhaps, kept.perhaps and not above.surely)
         if not self.is_asked:
             return kept
+        # Cohorts must be all of the users, each once: else the worst off could be left out.
         if not self.parts or _together(chain(*cohorts)) != _together(whole):
             return Range(surely=False, perhaps=False)
         if self.together:
             found = [kept, self._keep_together(cohorts, size)]
         else:
+            # The last one, without users, is a cohort of whom nobody was seen.
             found = [kept, *(self._keeps(groups, size) for groups in (*cohorts, ()))]
         return Range(all(each.surely for each in found), all(each.perhaps for each in found))
 

@@ -91,13 +91,16 @@ class DeclaredProof(Exposing):
         self.most, vectors = _tested(content["components"])
         sample, self.once = policy.get("sample", {}), told["once"]
         look = sample.get("look")
+        # Exact limits are of plain draws: see docs/certificate/declared.md, "Beside scores".
         is_plain = sample.get("bias", 1) == 1 and not sample.get("fake_share", 0)
         is_plain &= sample.get("strata") is None and sample.get("cluster") is None
         is_plain &= not policy.get("realised") and policy.get("visits", "last") == "last"
         require(holds=is_plain and content["missing"] != "exposed", what="declared: other users")
+        # The vectors share their part of delta, so a file with fewer would give each too much.
         require(holds=told["vectors"] == vectors > 0, what="declared: vectors")
         may_once = content.get("design") is not None or look == "first"
         require(holds=isinstance(self.once, bool) and self.once <= may_once, what="declared: once")
+        # The first look and all later ones have a half each.
         most = tested_level(content) * DECLARED / (1 if look is None else 2) / vectors
         require(holds=0 < told["delta"] <= most, what="declared: level")
         self.delta = exact(told["delta"])
@@ -113,6 +116,7 @@ class DeclaredProof(Exposing):
             if least != most:  # pooled
                 return unknown, unknown
             counts[least] += inside // least
+        # More values than were declared: a level that somebody showed another value at.
         if counts.total() > support:
             return nothing, nothing
         with ctx.workprec(PRECISION):
@@ -134,6 +138,7 @@ class DeclaredProof(Exposing):
             if values is None or (level and level not in self.levels.get(name, ())):
                 return None
             support *= values
+        # Only vectors that were counted in have a part of delta.
         return support if 1 < support <= self.most else None
 
     def _limits(self, counts: Mapping[int, int], support: int) -> tuple[arb, arb]:
@@ -149,12 +154,14 @@ class DeclaredProof(Exposing):
         safest, safe = arb(0), arb(0)
         for values, low, high in seen:
             at = low * self._exposed(low), high * self._exposed(high)
+            # p F(p) rises up to one share and falls beyond it: largest there, or at the nearer end.
             falls = at[0] if self._slope(low) <= 0 else self._peak
             top = at[1] if self._slope(high) >= 0 else falls
             least += values * at[0].min(at[1])
             most += values * top
             safest += values * (low - at[0])
             safe += values * (high - at[1])
+        # Both lines of docs/certificate/declared.md, by values with the same count together.
         return least.max(1 - together - safe), (most + together).min(1 - safest)
 
     @cached_property
@@ -172,6 +179,7 @@ class DeclaredProof(Exposing):
         tail, rest = (-nats).exp() / 2, self.users - count
         a, b = (rest, count + 1) if upper else (count, rest + 1)
         found = float(scipy.special.betaincinv(a, b, float(tail)))
+        # SciPy finds the share, the ball proves it; where that fails by rounding, a wider one.
         for wider in (WIDER, 1e-9, 1e-6):
             q = found * (1 - wider)
             if q > 0 and exact(q).beta_lower(arb(a), arb(b), 1) <= tail:
@@ -182,12 +190,14 @@ class DeclaredProof(Exposing):
         """Find a share that the mixture rules out, by halving."""
         out, possible = float(upper), count / self.users
         half, c, rest = exact(0.5), arb(count), arb(self.users - count)
+        # ln B(c + 1/2, m - c + 1/2); B(1/2, 1/2) is pi.
         level = (c + half).lgamma() + (rest + half).lgamma() - arb(self.users + 1).lgamma()
         level -= arb.pi().log() + nats
         for _ in range(HALVINGS):
             middle = (out + possible) / 2
             p = exact(middle)
             likely = (c * p.log() if count else arb(0)) + rest * (1 - p).log()
+            # `out` is proved at each step, so too few steps give a limit that is wider.
             out, possible = (middle, possible) if likely <= level else (out, middle)
         return out
 
@@ -210,6 +220,7 @@ def _values(component: Mapping[str, Any], level: int) -> int | None:
 
 def _tested(components: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     """Return the most values of a vector that is tested, and how many vectors have no more."""
+    # Number of values -> vectors that have so many; to list all vectors would take too long.
     numbers = {1: 1}
     for component in components:
         more = Counter[int]()

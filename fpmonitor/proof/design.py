@@ -34,6 +34,10 @@ DESIGN_SIZES = 2
 EXPECTED, OTHERWISE = 17 / 16, 17  # of users who are looked at once: the number expected, or else
 FREE_FROM = 1.7  # times the mean: of fewer, blocking weights always fall with the group
 KEPT = 0.9  # of the number expected, that its design keeps
+# Of a value of which so small a share of the budget is exposed, no more users are kept than this.
+LARGEST_COUNT, HARMLESS, SHARPEST = 5000, 1e-3, 0.01
+USERS_PER_MEMBER = 1000  # more users for each one of the population add nothing
+NEARLY = 1 + 1e-3  # how the decision found that share, in floating point
 LOOKS = 2
 BASES = 42
 FINE_FROM, FINE_BASES = 73_895, 92  # from so many users on each base has a smaller share of delta
@@ -111,6 +115,7 @@ class DesignProof(Exposing):
         self.end = self.starts[-1]
         self.capped = bool(content.get("capped", False))
         self._check_form()
+        # Weights of the file add up to 1 but for rounding; the theorem needs exactly 1.
         whole = sum(self.mixture, arb(0))
         self.mixture = [weight / whole for weight in self.mixture]
         self._tabulate()
@@ -153,6 +158,7 @@ class DesignProof(Exposing):
         """Compute by count what the proofs sum over, as precisely as the deepest weight needs."""
         ends = zip(self.weights, self.starts[1:], strict=True)
         deepest = max(float(abs(weight * (stop - 1)).upper()) for weight, stop in ends)
+        # The precision grows with it, and a hostile file may ask for any.
         require(holds=deepest <= DEEPEST, what="score: too large")
         self.precision = PRECISION + math.ceil(BITS_A_NAT * deepest)
         ctx.prec = self.precision
@@ -163,6 +169,7 @@ class DesignProof(Exposing):
         self.f = [value.exp() for value in self.phi] + [arb(1), arb(1)]
         self.excess = [value.expm1() for value in self.phi]
         self.largest = max(float(abs(value).upper()) for value in self.excess)
+        # Within a bin f is geometric, hence convex: only steps of the weight bend the moment down.
         borders = {start + step for start in self.starts[1:] for step in (-2, -1)}
         self.dents = {
             count: dent
@@ -186,11 +193,25 @@ class DesignProof(Exposing):
             fewest = 1  # one look at a known number of users
         elif once or sample.get("cluster") or drawn:
             expected = drawn if drawn and not once else self.users
-            fewest = EXPECTED if self.top == KEPT * expected else OTHERWISE * fewest
+            fewest = EXPECTED if self._is_mean_of(expected) else OTHERWISE * fewest
         elif sample.get("look") is not None:  # each half of delta has its looks
             require(holds=sample["look"] in {"first", "later"}, what="form")
             fewest = LOOKS if sample["look"] == "first" else LOOKS * fewest
+        # More bases than there are is a smaller level, which proves more.
         require(holds=bool(self.bases >= fewest), what="form")
+
+    def _is_mean_of(self, expected: int) -> bool:
+        """Whether a base for so many users has this mean, all of them or as few as say the same."""
+        if self.top == KEPT * expected:
+            return True
+        # Where k of n are many users, so many of a value that is hardly exposed are enough.
+        exposed = self._exposed(LARGEST_COUNT / self.mean * self.least)
+        most = exact(HARMLESS) * self.budget
+        least = exact(HARMLESS) * self.budget.min(exact(SHARPEST))
+        are_enough = bool(exposed * NEARLY >= least and exposed <= most * NEARLY)
+        return self.top < KEPT * expected and (
+            are_enough or self.top == USERS_PER_MEMBER * self.population
+        )
 
     def of_weights(self) -> None:
         """Prove what the side says of its weights: larger groups never weigh more, or they may."""
@@ -216,12 +237,14 @@ class DesignProof(Exposing):
         require(holds=bool(self.sign * self.slope >= 0), what="sign of the slope")
         ctx.prec = self.precision
         smallest = 1e-3 * min(1.0, self.top / self.population)
+        # The first cell covers all smaller means, down to 0, so it may be as small as it has to be.
         while not self._first_cell(exact(smallest)):
             smallest /= 8
             require(holds=smallest > 1e-80, what="line near 0")
         low, step = self._point(smallest), 0.5
         here = smallest
         while here < self.top:
+            # By a share, or by a part of the standard deviation: a half in the root of the mean.
             end = min(max(here * (1 + step), (math.sqrt(here) + step / 5) ** 2), self.top)
             ahead = [self.shared.near(here, end)]
             high = [self._point(ahead[-1])]
@@ -283,6 +306,7 @@ class DesignProof(Exposing):
         left, right = low.moment + rise, high.moment + rise
         change, least = right - left, left.min(right)
         bend = change * change / (8 * least * least)
+        # The slack is of the exposure alone, which all designs of a side have in common.
         key = float(x.mid()), float(y.mid())
         if key not in self.shared.bends:
             self.shared.bends[key] = self._slack(low, high)
@@ -331,6 +355,7 @@ class DesignProof(Exposing):
             factor *= mean / count
             total += factor * self.excess[count].max(arb(0))
             count += 1
+        # What is left of the series, by a geometric one of ratio below a half.
         total += 2 * factor * mean / count * exact(self.largest)
         exposure = self.most if self.sign < 0 else self._exposure(mean)
         return bool(self.seen * total * self.mean <= self.slope * exposure + self.intercept)
@@ -352,6 +377,7 @@ class DesignProof(Exposing):
             for f in self.shares if 0 < remaining < m else ():
                 step = (m - remaining) * f / ((1 - f) * self.mean)
                 require(holds=bool(step > 1 if outwards < 0 else step < 1), what="clock: range")
+        # From one r to the next the ratio changes by a factor, so logarithms are taken once.
         lead = arb(m + 1).lgamma() - arb(m - low + 1).lgamma() - low * self.mean.log() + self.mean
         terms = [
             weight * (lead + low * f.log() + (m - low) * (1 - f).log()).exp()
@@ -365,6 +391,7 @@ class DesignProof(Exposing):
 
     def _one_thinning(self) -> None:
         """Prove the clock of one share for all numbers of users that there may be."""
+        # The lemma of docs/certificate/fakes.md, at the fewest users there may be.
         [share] = self.shares
         left = (self.rows - self.fakes) * (1 - share)
         require(holds=bool(share * self.users <= self.mean) and bool(left >= 2), what="clock")
@@ -376,12 +403,14 @@ class DesignProof(Exposing):
     def tabulated(self) -> None:
         """Prove the weights of all counts, and what is charged for the rest."""
         counts = len(self.table) - 1
+        # A hostile file may ask for years of work.
         work = counts * self.end * len(self.shares)
         require(holds=work <= WIDEST_TABLE, what="table: too wide")
         known = min(counts, self.users + 1)
         ctx.prec = self.precision
         tail = arb(0)
         for f in self.shares if counts <= self.users else ():
+            # Chernoff: larger groups are thinned below the last weight so rarely.
             expected = counts * f
             require(holds=bool(expected > self.end), what="table: too short")
             gap = expected - self.end
@@ -411,6 +440,7 @@ class DesignProof(Exposing):
         scores = self.sign * float(self.scale) * at * [float(one) for one in self.table[:known]]
         lossy = 12 * at + 16 + 2 * (len(chances) + 20) * largest
         lossy += 8 * np.abs(scores) + 8 * at * most
+        # What doubles may lose counts against the file, so what is safe here is safe.
         are_safe = scores - mean + ROUNDING * lossy <= at * most
         return [count for count in range(1, known) if not are_safe[count]]
 
@@ -431,6 +461,7 @@ class DesignProof(Exposing):
     def price(self) -> arb:
         """Return what is taken from the score for a logarithm of an e-value at the budget."""
         bound = self.slope * self.budget + self.intercept
+        # The formulas of docs/certificate/fakes.md; without added rows `kept` is 1.
         rest = bound if self.sign < 0 else self.intercept
         bound += (1 - self.kept) * (-rest).max(arb(0))
         scores = [count * weight for count, weight in enumerate(self.table)]
@@ -483,6 +514,7 @@ class DesignProof(Exposing):
         few = min(3, universe)
         if size <= few:
             return 2 * sum(math.comb(universe, each) for each in range(1, few + 1))
+        # Half of delta is for sets of up to three; of the rest a size has 1/((s-3)(s-2)).
         return 2 * (size - few) * (size - few + 1) * math.comb(universe, size)
 
     @property
@@ -504,6 +536,7 @@ class DesignProof(Exposing):
             reached = policy.get("realised") or self.budget <= budget - unobserved
         else:
             p = arb(self.k) / self.population
+            # L of docs/certificate/strata.md: whom nobody observed may be whom others hide among.
             fall = (self.k - 1) * self._on_the_border(p) - self._exposed(p)
             hidden = unobserved + self.most * (1 - self.kept)
             reached = self.budget >= budget + fall * hidden
@@ -515,6 +548,7 @@ class DesignProof(Exposing):
         require(holds=enough and bool(share) == ("fakes" in self.content), what="fakes")
         if not share:
             return
+        # The list of docs/certificate/fakes.md, and that the size is its first one from m on.
         step = -(-exact(float(share))).log1p() * (1 + arb(10) ** -9)
         number = math.ceil(float(arb(self.rows).log() / step))
         last, first = (step * number).exp(), (step * (number - 1)).exp()
@@ -538,6 +572,7 @@ class LinkedProof(DesignProof):
     FUNCTION = "linked"
 
     def _exposed(self, p: arb) -> arb:
+        # `not <`: also where the ball of p holds 1, at which the logarithm has no number.
         if not p < 1:
             return arb(1) / self.population
         return -((-p).log1p() * self.population).expm1() / (self.population * p)
@@ -598,6 +633,7 @@ def designs_of(content: dict[str, Any]) -> list[dict[str, Any]]:
     require(holds=bool(designs), what="form")
     for design in designs:
         alike = all(design[name] == content[name] for name in _OF_ALL)
+        # Points of lines are shared among designs, which holds for one mean and one function alone.
         alike = alike and all(
             design.get(name) == designs[0].get(name) for name in ("mean", "factors", "value_share")
         )

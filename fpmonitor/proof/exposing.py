@@ -18,6 +18,7 @@ class Exposing:
             middle = (low + high) / 2
             low, high = (middle, high) if self._slope(arb(middle)) > 0 else (low, middle)
         p = arb(low)
+        # Concave up to k/n: a tangent bounds what is left of the way to the peak.
         return p * self._exposed(p) + abs(self._slope(p)) * self.k / self.population
 
     def _slope(self, p: arb) -> arb:
@@ -39,6 +40,7 @@ class Exposing:
         """Probability `F(p)` of a user with a value of probability p to be exposed."""
         if not p < 1:
             return arb(1 if self.k > self.population else 0)
+        # Far beyond k/n a ball from 0 to Chernoff's bound is enough, as that is next to 0.
         gap = self.population * p - self.k
         if gap > 30 * self.k + 3000:  # Chernoff
             return arb(0.5, 0.5) * (-gap * gap / (2 * self.population * p)).exp()

@@ -49,6 +49,7 @@ def check_average(side: dict[str, Any], policy: dict[str, Any], delta: float) ->
     with ctx.workprec(PRECISION):
         try:
             if not _allows_nothing(side):
+                # The first design fills the form: line, mean and score of the average are its own.
                 _prove_average({**side, **designs_of(side)[0]}, policy, delta)
         except REFUSED as error:
             return str(error) or type(error).__name__
@@ -75,10 +76,12 @@ def _prove_average(side: dict[str, Any], policy: dict[str, Any], delta: float) -
     total = at
     for step, change in ((-1, -tilt), (1, -tilt * (k - 1))):
         term, number, factor = at, users, change.exp()
+        # Terms are positive, and fewer of them make A smaller, which is the safe side.
         while number > 0 and term > total * exact(LEAST_TERM):
             term *= factor * (arb(number) / users if step < 0 else arb(users) / (number + 1))
             number += step
             total += term
+    # As the decimal that was written: 0.29 of 100 are 29.
     too_many = math.floor(Fraction(repr(policy["budget"])) * users) + 1
     apis = len(policy["candidates"])
     nats = (arb(math.comb(apis, apis // 2)) / exact(delta)).log()
@@ -99,6 +102,7 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
     confirmed = content.get("confirmation")
     largest = largest_of(content) if chains is None else sum(chains)
     rows = users_of(content)
+    # Of the level of the question a search has a fifth, and the users who confirm the rest.
     share = told / policy["delta"] / (1 if confirmed is None else SEARCH_SHARE)
     for side, sign in (("allow", -1), ("block", 1)):
         question = {
@@ -114,6 +118,7 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
         first = (proof.get("designs") or [proof])[0]
         if first.get("fakes", {"rows": proof["users"]}).get("rows") != rows:
             question["users"] = rows
+        # Limits of larger sets than there are would be read by nobody, and their proof takes long.
         few = len(proof.get("nats") or proof.get("limits", [])) <= largest + 1
         once = bool(content.get("design"))
         reason = (
@@ -186,6 +191,7 @@ def _is_share(share: float, content: dict[str, Any]) -> bool:
     if not content.get("registered"):
         return math.isclose(share, 1)
     registered = 1 / max(2 * share, 1e-9)
+    # Registered questions share a half evenly, so its share is 1 / (2 r) for a whole number r.
     return 1 <= round(registered) < 1e8 and math.isclose(registered, round(registered))
 
 
@@ -216,6 +222,7 @@ def check_tolerance(
             "block": [],
             "undecided": [],
         }
+        # The first finding is that of allowing: a bias is tolerated by allowed sets alone.
         found = [next(check_proofs(biased))]
         if groups is not None:
             # What is said of unions is not said of another bias.

@@ -46,6 +46,7 @@ def ratio(number: Fraction) -> arb:
 
 def whole_number(number: object) -> int:
     """Return a whole number of the file."""
+    # `type`, not `isinstance`: true is an int, and 1.0 is none.
     require(holds=type(number) is int, what="form")
     return int(str(number))
 

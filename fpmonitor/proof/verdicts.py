@@ -73,6 +73,7 @@ class Test:
     def above(self, groups: Sequence[Group], size: int) -> Range:
         """Whether a set is not allowed by the side that allows, or blocked by the other one."""
         if not self.is_whole:
+            # A side that cannot be read proves nothing: no set is allowed, and none is blocked.
             return Range(self.sign < 0, self.sign < 0)
         if self.plain is not None:
             points, limit = self._means(self.plain, groups), Fraction(self.limits[size])
@@ -80,6 +81,7 @@ class Test:
         with ctx.workprec(PRECISION):
             least, most = arb(0), arb(0)
             for share, scale, price, weights in self.designs:
+                # For sign -1 the larger score is the smaller evidence.
                 nats = sorted(
                     (scale * ratio(each) - price for each in self._means(weights, groups)),
                     key=float,
@@ -105,6 +107,7 @@ def sums(weights: Sequence[float], groups: Sequence[Group]) -> tuple[Fraction, F
     low = high = Fraction(0)
     last = len(weights) - 1
     for fewest, most, users in groups:
+        # A pooled group may be of any size between: the extremes of all of these weights.
         part = weights[min(fewest, last) : min(most, last) + 1]
         low += Fraction(min(part)) * users
         high += Fraction(max(part)) * users
@@ -210,6 +213,7 @@ def check_sets(
         if size >= min(len(test.limits) for test in tests):
             yield Finding(claim, apis, "not proved", "no limit for so many APIs")
             continue
+        # Not allowed by the users searched, unless others confirmed a set that holds it.
         outside = tests[0].above(spectrum, size).without(confirmed.allows(apis))
         if keeps is not None:
             keeping = keeps(apis, size)

@@ -73,6 +73,7 @@ def exposures(reports: Sequence[ExposureReport]) -> Output:
     if len(details) > 1:
         options = ", ".join(f"--{_DETAILS[member]}" for member in details)
         no_csv = (f"CSV can hold only one of {options}", "ask for one of them, or for JSON")
+    # CSV would join two numbers by a comma, and nobody could tell which is which.
     lines = [{**row, "paper": _named_ends(row["paper"])} for row in rows]
     if len(details) == 1:
         lines = [{"apis": row["apis"]} | line for row in rows for line in row[details[0]]]
@@ -257,6 +258,7 @@ def _factors(line: ExposureReport | RankedSet) -> tuple[Cell, ...]:
         line.misleading_factor_worst_5,
         line.misleading_factor_worst_1,
     )
+    # `.2g` writes 100 as 1e+02.
     return tuple(f"{factor:.2g}×" if factor < _WHOLE else f"{factor:,.0f}×" for factor in factors)
 
 
@@ -345,9 +347,9 @@ def followed_table(report: ExposureReport) -> Table:
             f"Share linked of {report.population:,} users who come back, on average. A site looks "
             "for the same value, for parts that stayed (an API; of a user agent also family, "
             "version, system), or uses any method."
-            f"{half} All limits hold together with probability {1 - report.delta:.6g}, for days "
-            f"chosen before looking, if users are as those who came back. They were seen{seen}: on "
-            "days without a release more can be linked."
+            f"{half} All upper limits hold together with probability {1 - report.delta:.6g}, and "
+            "so do all lower ones, for days chosen before looking, if users are as those who came "
+            f"back. They were seen{seen}: on days without a release more can be linked."
         ),
         columns=[
             *columns("text", "after"),
@@ -508,6 +510,7 @@ def _more(number: int, *cells: Cell, shown: int = _SHOWN_SETS) -> list[Sequence[
 
 def curve_output(report: CurveReport) -> Output:
     """Return the whole exposure curve of a set."""
+    # Rounded up, so that no more points are shown than fit.
     step = -(-len(report.points) // _SHOWN_POINTS)
     counted = "observed users" if report.drawn is None else "users drawn"
     left_out = f" One point of {step} is shown: --format csv for all." if step > 1 else ""
@@ -717,6 +720,7 @@ def _spells(report: TrendReport) -> list[tuple[ChangeAlarm, str]]:
     found: dict[tuple[object, ...], list[tuple[ChangeAlarm, str]]] = {}
     for alarm in report.alarms:
         same = found.setdefault((alarm.apis, alarm.compared), [])
+        # Against the first window a change that lasts is found in each one: a spell is told once.
         if report.against == "first" and same and place[same[-1][1]] == place[alarm.window] - 1:
             same[-1] = (same[-1][0], alarm.window)
         else:

@@ -28,7 +28,7 @@ _PLOT, _LOW_PLOT = 278, 160
 _BARS, _BARS_GAP = 50, 24
 _LEGEND_ROW = 18
 _HEADING_ROW = 20
-_ROW, _LETTERS, _LETTER = 30, 54, 6.1  # a letter of a name is so wide
+_ROW, _LETTERS = 30, 54
 _LETTERS_A_ROW = 90
 _MOST_DOTS = 80
 _LETTER = 9  # room for a letter, also where a page enlarges ticks
@@ -112,6 +112,7 @@ def line_chart(
     base = top + (_LOW_PLOT if low else _PLOT)
     foot = base + (_BARS_GAP + _BARS if bars else 0)
     at = [x for x, _ in drawn]
+    # Bars of the first and the last window reach half their width beyond their places.
     edge = _NAMED_EDGE if axes.names else 0
     across = Scale(min(at), max(at), _LEFT + edge, WIDTH - _RIGHT - edge, axes.logarithmic)
     down = _heights(series, budget, base, top, shares=axes.shares)
@@ -123,6 +124,7 @@ def line_chart(
         *_marks(marks, across, down),
     ]
     for number, one in enumerate(series):
+        # Colours come from the class, so that a page may be dark or printed.
         parts.append(tag("g", *_series(one, across, down), class_=f"s{number % MOST_SERIES}"))
     if budget is not None:
         parts.append(line(_LEFT, down(budget), WIDTH - _RIGHT, down(budget), class_="budget"))
@@ -137,6 +139,7 @@ def _heights(
     series: Sequence[Series], budget: float | None, base: float, top: float, *, shares: bool
 ) -> Scale:
     heights = [y for one in series for _, y in one.line()]
+    # Bands may rise above all lines, and must not be cut off.
     heights += [upper for one in series for upper in one.upper]
     if shares:
         return Scale(0, axis_end(max(*heights, budget or 0)), base, top)
@@ -183,6 +186,7 @@ def _series(one: Series, across: Scale, down: Scale) -> Iterator[str]:
     if upper:
         yield tag("polygon", class_="band", points=points([*upper, *reversed(lower)]))
     yield tag("polyline", class_="line", points=points(middle))
+    # So many dots would hide the line, and none could be pointed at.
     if not one.notes or len(middle) > _MOST_DOTS:
         return
     for place, note in enumerate(one.notes):
@@ -207,12 +211,14 @@ def _marks(marks: Sequence[Mark], across: Scale, down: Scale) -> Iterator[str]:
 
 def _inside(x: float, room: float) -> float:
     """Middle of a word at `x`, moved so that the word ends within the chart."""
+    # Letters are about 0.7 of the room that is kept for them, half of which is on either side.
     return min(max(x, _LEFT + 0.35 * room), WIDTH - _RIGHT - 0.35 * room)
 
 
 def _bars(bars: Bars, across: Scale, top: float) -> Iterator[str]:
     most = max(bars.heights)
     base = top + _BARS
+    # At least twelve places, else three windows would be three walls.
     width = max(min((WIDTH - _LEFT - _RIGHT) / max(len(bars.x), 12) * 0.8, 30), 0.6)
     yield text(_LEFT - 6, top + 10, label(most), text_anchor="end", class_="tick")
     yield text(_LEFT - 6, base, bars.name, text_anchor="end", class_="tick")
@@ -303,6 +309,7 @@ def range_chart(
     letters = min(max(len(name) for name, *_ in rows), _LETTERS)
     left = _RIGHT + letters * _LETTER
     base = _TOP + _ROW * len(rows)
+    # Room behind the budget, so that what is within is seen to be.
     top = max(*(upper for _, _, upper, _ in rows), 1.3 * (budget or 0), 1e-9)
     across = Scale(0, top, left, WIDTH - 2 * _RIGHT)
     parts = []
@@ -315,6 +322,7 @@ def range_chart(
         shown = name if len(name) <= letters else f"…{name[1 - letters :]}"
         if name:
             parts.append(text(left - 8, y + 4, shown, hover=name, text_anchor="end"))
+        # A range of no width is drawn a point wide, to be seen at all.
         drawn = [line(across(lower), y, max(across(upper), across(lower) + 1), y, class_="range")]
         if estimate is not None:
             kind = "dot hollow" if name in hollow else "dot"

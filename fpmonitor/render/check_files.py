@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import ApiSet, Verdict
 
 _RULE = "exposure-within-budget"
+# SARIF 2.1.0, 3.27.10: the level is `none` wherever the kind is not `fail`.
 _SARIF = {
     "allow": ("pass", "none"),
     "block": ("fail", "error"),
@@ -75,6 +76,7 @@ def to_sarif(report: CheckReport, file: str) -> str:
                     }
                 }
             ],
+            # By its set, so that a code host takes a result for the same one in the next run.
             "partialFingerprints": {"apiSet/v1": json.dumps(list(apis), ensure_ascii=False)},
         }
         for apis, verdict, sentence in check_sentences(report)
@@ -155,8 +157,10 @@ def _uri(file: str) -> str:
 
 
 def _data(text: str) -> str:
+    # The percent sign first, or the others would be escaped twice.
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
+    # In a property a colon ends the command's head, and a comma the property.
     return _data(text).replace(":", "%3A").replace(",", "%2C")

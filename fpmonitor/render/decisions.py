@@ -175,6 +175,7 @@ def differing(decided: Decision) -> Table:
     while following and len(rows) < _DIFFERING:
         new = sum(counts[api] == 1 for api in following)
         rows.append((len(following), new, ", ".join(following)))
+        # Greedy: each set adds the most of what the sets before it do not hold.
         counts |= {api: counts[api] * _AGAIN for api in following}
         following = max(left, key=lambda apis: sum(map(counts.__getitem__, apis)), default=())
         left = [apis for apis in left if apis != following]
@@ -192,6 +193,8 @@ def conflicts(decided: Decision) -> Table:
     never = sorted(apis[0] for apis in refused if len(apis) == 1)
     partners: dict[str, set[str]] = {}
     for apis in refused:
+        # An API that is not allowed alone is in a pair with all others, which says nothing of
+        # these.
         if len(apis) == 2 and not {*apis}.intersection(never):
             for api, other in (apis, apis[::-1]):
                 partners.setdefault(api, set()).add(other)
@@ -578,7 +581,7 @@ def union_bound(found: UnionBound) -> Output:
             "have, and whichever sets were chosen after looking. Users of values that are not kept "
             "count as exposed."
         ),
-        columns=[*columns("count", "users", ("values kept", lambda row: row[1]))],
+        columns=columns("count", "users", "values kept"),
         rows=[*zip(found.users, found.kept, strict=True)],
     )
     return Output(tables=[table], rows=[answer], document=answer)

@@ -258,6 +258,7 @@ def of_tolerance(decision: Decision) -> Figure | None:
         return None
     x, y = [assumed], [1.0]
     for factor in sorted(set(factors)):
+        # Two points at each factor: a set holds up to its own, so the line falls in steps.
         x += [factor, factor]
         y += [y[-1], sum(bias > factor for bias in factors) / len(factors)]
     marks = [
@@ -356,6 +357,7 @@ def of_followed(report: ExposureReport) -> Figure:
     """
     lines = [line for line in report.followed if line.returned > 1]
     now = report.linked.lower, report.linked.upper
+    # At once, a site links what is linkable at all: the same limits as without days.
     days = [0.0, *(line.days for line in lines)]
     table = followed_table(report)
     bands = (
@@ -415,7 +417,8 @@ def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
         f"probability at most {trend.delta:g}, for its window and set alone."
         f"{masked_note(trend.masked)}"
     )
-    changed = len({alarm.since for alarm in trend.alarms})
+    # By name: sources and batches begin at no time, so that all of them would be one.
+    changed = len({alarm.window for alarm in trend.alarms})
     described = (
         f"population {trend.population:,}; shaded: limits, each {1 - trend.delta:.4g} sure; "
         f"users changed in {changed} of {len(trend.windows)} windows"
@@ -482,7 +485,8 @@ def _trend_table(
 def _changes(trend: TrendReport) -> str:
     changed = list(dict.fromkeys(alarm.window for alarm in trend.alarms))
     if not changed:
-        return "No window differs from the one before by more than chance."
+        other = "one before" if trend.against == "previous" else "first"
+        return f"No window differs from the {other} by more than chance."
     return f"The users changed, beyond chance, in the windows {', '.join(changed)}."
 
 

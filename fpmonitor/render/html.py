@@ -119,10 +119,12 @@ def html_page(
     Those without content are left out; `lead` stands below the title, as HTML. It speaks of what
     was counted.
     """
+    # `spoken` passes over names, addresses and attributes, so it may read HTML.
     lead = spoken(lead, unit)
     sections = [(name, spoken(title, unit), spoken(body, unit)) for name, title, body in sections]
     style = f"{_static('report.css')}\n{chart_style()}"
     script = _static("report.js")
+    # Digests: a nonce that everybody can read in the file would protect nothing.
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"

@@ -29,6 +29,7 @@ _SIGNS = {
     "|": r"\textbar{}",
     '"': "''",
 }
+# Beyond Latin letters (up to U+017F) LaTeX ends in an error: question marks stand for these.
 _OTHERS = re.compile(r"[^ -~\u00a0-\u017f]")
 _BREAKS = re.compile(r"(?<=[A-Za-z])([.#])(?=[A-Za-z])")
 
@@ -66,14 +67,18 @@ def _sentences(table: Table) -> str:
 
 
 def _row(cells: Sequence[str]) -> str:
-    return " & ".join(_escaped(cell.replace("\n", ", ")) for cell in cells) + r" \\"
+    row = " & ".join(_escaped(cell.replace("\n", ", ")) for cell in cells) + r" \\"
+    # The line above ends in a command that takes either sign for its option, also a line later.
+    return f"{{}}{row}" if row.startswith(("[", "*")) else row
 
 
 def _escaped(text: str) -> str:
     """Return text that TeX prints as it is; what its fonts lack is a question mark."""
     if text == DASH:
         return "--"
+    # NUL as the mark: no sign of `_SIGNS` holds it, and one in a name only allows a break.
     marked = _BREAKS.sub("\\1\0", text)  # a long name may be broken here
     written = "".join(_SIGNS.get(sign, sign) for sign in marked)
     plain = _OTHERS.sub(lambda found: r"\allowbreak{}" if found[0] == "\0" else "?", written)
+    # An empty line in a caption would end the paragraph, and TeX the run.
     return " ".join(plain.split())

@@ -29,6 +29,7 @@ def at_most(shown: str, *, suppressed: bool) -> str:
 
 def between(lower: float, upper: float) -> str:
     """Return two limits of a share, both per cent and as exact as each other; one if they agree."""
+    # Two digits of the upper limit, at least one decimal: of 0.0034 % both ends would be 0.0 %.
     places = max(1, 1 - math.floor(math.log10(100 * upper))) if upper else 0
     ends = [f"{100 * share:.{places}f}" for share in (lower, upper)]
     return f"{' to '.join(dict.fromkeys(ends))} %"

@@ -75,6 +75,7 @@ class Output:
 def to_json(content: Any) -> str:
     """JSON with an end of line; not-a-number is an error rather than a word nobody can read."""
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    # Escaped, as a value of a log may turn the direction of what follows it on a terminal.
     return _UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n"
 
 

@@ -26,6 +26,7 @@ def one_screen(
     whole = answer.text("table", to_file=to_file)
     if _height(whole) <= lines:
         return whole
+    # The last line says what is left out.
     room, shown, gone = lines - 1, "", []
     most = room // 2 if answer.tables else room
     left = 0
@@ -68,6 +69,8 @@ def _fitting(table: Table, room: int, *, to_file: bool) -> tuple[str, int]:
     for one in (table, replace(table, caption="")):
         low, high = rows, min(len(one.rows), max(room, 0)) + 1  # low rows fit, high do not
         while high - low > 1:
+            # By halves: whether rows fit is known only once they are drawn, as cells may be of
+            # several lines.
             middle = (low + high) // 2
             text = terminal(replace(one, rows=one.rows[:middle]), to_file=to_file)
             if _height(text) <= room:

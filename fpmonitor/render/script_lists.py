@@ -33,6 +33,7 @@ def script_list(report: ScriptReport, form: ScriptForm) -> str:
 
 def script_rule(script: str) -> str:
     """Return the rule against a script, or all scripts of a host, on sites of others."""
+    # Against scripts on sites of others alone, where `is_foreign` has seen one.
     return f"||{script}^$script,third-party"
 
 
@@ -51,6 +52,7 @@ def _blocked(report: ScriptReport) -> list[ScriptLine]:
 
 def _is_listable(line: ScriptLine) -> bool:
     _, slash, path = line.script.partition("/")
+    # A `$`, comma or `|` in a path would be a part of the rule: no author of a script writes any.
     return line.is_foreign and is_site(line.host) and bool(_PATH.fullmatch(slash + path))
 
 

@@ -216,7 +216,7 @@ def listing(
 def _listed(value: Any) -> Cell:
     """Return whole numbers as they are: identifiers are not counts."""
     if isinstance(value, list | tuple):
-        return ", ".join(value)
+        return ", ".join(map(str, value))
     return value if value is None or isinstance(value, float) else str(value)
 
 

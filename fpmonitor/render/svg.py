@@ -80,6 +80,7 @@ def chart_style() -> str:
 
 def standalone(svg: str, description: str = "") -> str:
     """Return a chart as a file of its own, with its style sheet and a description."""
+    # Attributes are escaped, so the first `>` ends the tag of the chart.
     head, _, rest = svg.partition(">")
     style = f"<style>{chart_style()}{_FILE_STYLE}</style>"
     return f"{head}>{style}<desc>{escape(description)}</desc>{rest}\n"
@@ -88,6 +89,7 @@ def standalone(svg: str, description: str = "") -> str:
 def round_up(number: float) -> float:
     """Return the least of 1, 2 and 5 times a power of ten that is not below a positive number."""
     power = 10.0 ** math.floor(math.log10(number))
+    # For rounding: the product of a step and a power may be a little below the step itself.
     return next(step * power for step in (1, 2, 5, 10) if step * power >= number * (1 - 1e-9))
 
 
@@ -123,5 +125,6 @@ class Scale:
         if self.high <= self.low:
             return [self.low]
         step = round_up((self.high - self.low) / 5)
+        # An end that is a round number has a tick, though rounding may put it just outside.
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [number * step for number in range(first, last + 1)]

@@ -156,6 +156,7 @@ class Table:
         """Return the table in words for visitors or rows; what may be a name stays."""
 
         def said(cell: Cell) -> Cell:
+            # A cell of one word may be a name, such as a column that is called `user`.
             return spoken(cell, unit) if isinstance(cell, str) and " " in cell else cell
 
         return replace(
@@ -221,6 +222,7 @@ def terminal(table: Table, *, to_file: bool = False) -> str:
     drawn, least = _rich_table(_fitting(table, console.width), console.width)
     if table.headed and least > console.width:
         drawn, least = _stacked(table)
+    # A number that is cut looks like another number: lines become longer instead.
     console.width = max(console.width, least)
     console.print(drawn)
     return _text_of(console)
@@ -299,6 +301,7 @@ def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:
     names = [column.name for column in table.columns]
     if not table.headed:
         names = [""] * len(names)
+    # Only where room is short: a header of one line is easier to read.
     if _least_width(table.columns, names, widest, _ROOM_FOR_TEXT) > width:
         names = [
             _BETWEEN_WORDS.sub("\n", name) if column.is_number and len(name) > cells else name
@@ -318,6 +321,7 @@ def _rich_table(table: Table, width: int) -> tuple[RichTable, int]:
             overflow="fold",
         )
     texts = [place for place, column in enumerate(table.columns) if not column.is_number]
+    # With several columns of text rich divides the room, and folds names anywhere.
     room = width - _least_width(table.columns, names, widest, 0) if len(texts) == 1 else 0
     for place, row in enumerate(rows):
         said = [cell.text for cell in row]
@@ -350,6 +354,7 @@ def _least_width(
     columns: Sequence[TableColumn], names: Sequence[str], widest: Sequence[int], text: int
 ) -> int:
     """Return the width of a table whose columns of text have `text` letters at most."""
+    # Each column has a border and a space on either side, and the table one border more.
     total = 1
     for column, name, letters in zip(columns, names, widest, strict=True):
         whole = max(letters, *map(len, name.split("\n")))
@@ -361,6 +366,7 @@ def _plain(text: str, style: str = "") -> Text:
     """Return text that cannot command the terminal, wherever it comes from."""
     from rich.text import Text  # noqa: PLC0415 -- slow to load
 
+    # `Text`, not a string: rich would take square brackets in a name for its markup.
     return Text("\n".join(map(printable, text.split("\n"))), style=style)
 
 

@@ -9,6 +9,7 @@ kept in a file of the spool, so that a restart resets nothing.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -82,6 +83,7 @@ class Accounts:
 
     @property
     def _shares(self) -> int:
+        # Without a key there is one sender, `local`.
         return max(self._keys.last.count("write"), 1)
 
     @property
@@ -117,9 +119,11 @@ class Accounts:
         now, most = time.time(), float(self._config.records_per_minute)
         left, last = self._rates.get(source, (most, now))
         left = min(most, left + max(now - last, 0.0) * most / 60)
+        # More records than a minute has are taken from a full account, which then owes the rest.
         if left < min(records, most):
             self._rates[source] = (left, now)
-            return max(1, round((records - left) * 60 / most))
+            # Rounded up: whoever waits so long finds enough.
+            return max(1, math.ceil((min(records, most) - left) * 60 / most))
         self._rates[source] = (left - records, now)
         return 0
 
@@ -136,6 +140,7 @@ def _read(path: Path) -> _Kept:
         return msgspec.json.decode(path.read_bytes(), type=_Kept)
     except FileNotFoundError:
         return _Kept()
+    # A damaged file stops no service: the database has the names, and a minute refills the rates.
     except (OSError, msgspec.DecodeError):
         log(
             "accounts",

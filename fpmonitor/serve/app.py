@@ -100,11 +100,14 @@ def service_app(
         store.respond, lambda: state_of(config.db), by_reader=config.query_limit is not None
     )
     door = Door(service, flights)
+    # Where the settings allow bodies above the usual bound of all, four of them still fit.
     room = BodyBudget(max(MAX_UNDER_WAY_BYTES, 4 * config.max_body_bytes))
     collect = {
         "/v1/observations": _Collect(service, room, _observations),
         "/v1/reports": _Collect(service, room, _reports),
     }
+    # The first is the outermost: what the others refuse is counted, too, and senders who are taken
+    # before all routes still get the header fields of CORS.
     middleware = [Middleware(_Watched, service=service)]
     if config.origins:
         middleware.append(
@@ -152,6 +155,8 @@ async def _alive(service: Service, store: Here | Apart, app: Starlette) -> Async
     try:
         yield
     finally:
+        # In this order: nothing else moves while what is left is stored, and the spool outlives the
+        # process that reads its segments.
         for task in (first, *service.tasks):
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -244,6 +249,7 @@ def _now() -> str:
     return f"{datetime.now(UTC).isoformat(timespec='microseconds')[:-6]}Z"
 
 
+# `text/plain` is what a beacon, or a page that wants no preflight request, may send.
 _BODY_TYPES = (
     "application/json",
     "application/x-ndjson",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message
 
+# Questions under way: of all readers, and of one, who leaves half to the others.
 _MOST = 32
 _MOST_OF_ONE = 16
 _AGAIN_SECONDS = 5
@@ -127,6 +128,7 @@ class Flights:
             flight = self._flights[name] = asyncio.create_task(self._respond(question))
             self._of[reader] += 1
             flight.add_done_callback(partial(self._land, name, reader))
+        # One who goes away must not end the flight that others wait for.
         return await asyncio.shield(flight)
 
     def _land(

@@ -120,6 +120,7 @@ class Apart:
         async with self._starting:
             if self._below is None or self._below.reading.done():
                 process = await asyncio.create_subprocess_exec(
+                    # -P: a module in the folder where the service was started is none of ours.
                     *(sys.executable, "-P", "-m", "fpmonitor.serve.below"),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
@@ -138,7 +139,8 @@ class Apart:
     async def _read(
         self, process: asyncio.subprocess.Process, answers: asyncio.StreamReader
     ) -> None:
-        # Whatever ends the reading, nobody waits for an answer that nobody reads.
+        # Whatever ends the reading, nobody waits for an answer that nobody reads: neither those who
+        # asked before nor those who ask while the process comes to its end.
         try:
             with suppress(asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError):
                 while True:
@@ -149,10 +151,10 @@ class Apart:
                     if waiting is not None and not waiting.done():
                         waiting.set_result(frame[1])
         finally:
+            await _ended_within(process, _GRACE)
             for waiting in self._waiting.values():
                 if not waiting.done():
                     waiting.set_exception(_ended())
-            await _ended_within(process, _GRACE)
 
     async def close(self) -> None:
         """End the process; what it stores is stored whole or not at all."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -9,7 +10,9 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-_LOCAL_NAMES = {"localhost", "127.0.0.1", "::1"}
+# Of the header itself: for a name that it takes for none, such as one with a brace, Starlette's
+# `request.url` has the address that the service listens at, which is this machine's own.
+_LOCAL_NAME = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]*)?", re.IGNORECASE)
 ASK_FOR_TOKEN = {"WWW-Authenticate": "Bearer"}
 
 
@@ -53,7 +56,7 @@ class AuthGuard:
     def refusal(self, request: Request) -> Refusal | None:
         """Return why a request is not answered; None where it may be."""
         if self._is_token is None:
-            if request.url.hostname in _LOCAL_NAMES:
+            if _LOCAL_NAME.fullmatch(request.headers.get("host", "")):
                 return None
             return Refusal(421, f"without a {self._name}, only localhost is answered")
         if self._is_token(bearer_token(request)):

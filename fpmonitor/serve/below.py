@@ -47,6 +47,7 @@ async def _serve_above(source: int, target: int) -> None:
         "look": lambda _: questions.look(),
         "names": lambda _: questions.names(),
     }
+    # A pipe takes a long frame in parts, between which another one must not get.
     writing = asyncio.Lock()
 
     async def answer(raw: bytes) -> None:
@@ -59,8 +60,10 @@ async def _serve_above(source: int, target: int) -> None:
             outcome = msgspec.msgpack.encode((False, type(error).__name__))
         async with writing:
             message = framed(msgspec.msgpack.encode((number, outcome)))
+            # In a thread: while the pipe is full, other questions go on.
             await loop.run_in_executor(None, write_all, target, message)
 
+    # The loop itself holds tasks weakly: without this one might vanish before its answer.
     under_way = set()
     while True:
         task = asyncio.create_task(answer(await next_frame(stream)))

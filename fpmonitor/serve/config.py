@@ -16,6 +16,7 @@ from fpmonitor.safe_files import is_file_name, read_toml
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
 MAX_CONNECTIONS = 500
+# None that may hold an address, a cookie or a token.
 _HEADERS = {"user-agent", "accept-language", "sec-ch-ua", "sec-ch-ua-platform", "sec-ch-ua-mobile"}
 
 
@@ -132,6 +133,7 @@ def read_config(path: Path) -> ServeConfig:
             QueryPolicy.from_text(config.query_limit, users=1)
         except PolicyError as error:
             raise InputError(f"{path}: {error}") from error
+    # The vocabulary names header fields in lower case.
     config = replace(config, headers=tuple(map(str.lower, config.headers)))
     foreign = sorted(set(config.headers) - _HEADERS)
     if foreign:

@@ -137,6 +137,8 @@ class BoundedConnection(H11Protocol):
         found = [one for one in others if one is not self and one.is_unfinished]
         connections_of = Counter(one.network for one in found)
         first = min(found, key=lambda one: (-connections_of[one.network], one.since), default=self)
+        # At once: `connection_lost` is called a turn of the loop later, when more may have come.
+        # Aborted, as closing would wait until the stranger has read the rest of an answer.
         self.connections.discard(first)
         first.transport.abort()
 
@@ -220,6 +222,7 @@ class OnceAMinute(logging.Filter):
         """Whether to log a record."""
         if record.name.startswith("fpmonitor"):
             return True
+        # By the text before it is filled in: what strangers sent would make each message a new one.
         kind = (
             record.name,
             str(record.msg).partition("\n")[0],

@@ -154,6 +154,7 @@ class Dashboard:
         return {path: _answered(handler) for path, handler in zip(PEOPLE, found, strict=True)}
 
     async def _look(self) -> Overview:
+        # Who comes during a look waits for it, and then finds nothing new.
         async with self._lock:
             decision = self._service.decision
             batches = await self._service.ask(lambda monitor: len(monitor.batches()))
@@ -205,6 +206,7 @@ class Dashboard:
 
     async def explore(self, request: Request) -> Response:
         """Show what is known of the ticked APIs."""
+        # The name of a limited count is of current users, and others may have had some forgotten.
         is_old = self._service.limits_counts or self._others != self._service.changes_of_others()
         overview = await self._look() if is_old or self._overview is None else self._overview
         ticked = request.query_params.getlist("api")

@@ -119,6 +119,7 @@ class Door:
             self._new_session(key),
             max_age=SESSION_SECONDS,
             httponly=True,
+            # No link on another site comes with the session.
             samesite="strict",
             secure=request.url.scheme == "https",
         )
@@ -140,6 +141,7 @@ class Door:
     def _new_session(self, key: Key) -> str:
         now = time.monotonic()
         alive = {name: one for name, one in self._sessions.items() if one[0] > now}
+        # All sessions last equally long, so those that were opened first end first.
         self._sessions = dict(list(alive.items())[-_SESSIONS + 1 :])
         session = secrets.token_urlsafe(32)
         self._sessions[session] = now + SESSION_SECONDS, key

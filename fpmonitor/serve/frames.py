@@ -27,8 +27,10 @@ REFUSED, PARTS = "refused", "parts"  # folders of a spool
 MAGIC = b"fpmonitor spool 2\n"
 _NONCE_BYTES = 16
 START_BYTES = len(MAGIC) + _NONCE_BYTES
+# 0xF5 is no byte of UTF-8, so no text that somebody sent holds a mark.
 _MARK = b"\xf5FR\xf5"
 _HEAD = struct.Struct("<4sII")  # mark, bytes of the content, CRC-32 of the content
+# A damaged length must not ask for memory that nobody has.
 _MOST_BYTES = 1 << 30
 
 
@@ -140,10 +142,12 @@ def read_frames(path: Path) -> Iterator[Content]:
 
 def whole_frames(segment: Path) -> Iterator[Content]:
     """Read a segment up to where it is damaged."""
-    try:
-        yield from read_frames(segment)
-    except DamagedSegmentError:
-        return
+    yield from map(content_of, _whole_raw_frames(segment))
+
+
+def _whole_raw_frames(path: Path) -> Iterator[bytes]:
+    with suppress(DamagedSegmentError):
+        yield from raw_frames(path)
 
 
 def names_of(content: Content) -> set[str]:
@@ -186,9 +190,8 @@ def _next_frame(file: IO[bytes]) -> bytes:
 def sizes_by_source(path: Path) -> Counter[str]:
     """Bytes that each source has in a segment; those that no frame says are of nobody."""
     sizes: Counter[str] = Counter()
-    with suppress(DamagedSegmentError):
-        for raw in raw_frames(path):
-            sizes[content_of(raw).source] += len(raw)
+    for raw in _whole_raw_frames(path):
+        sizes[content_of(raw).source] += len(raw)
     rest = path.stat().st_size - START_BYTES - sizes.total()
     return sizes + Counter({"": max(rest, 0)})
 
@@ -240,17 +243,17 @@ def write_all(file: int, data: bytes) -> None:
 
 
 def halve(segment: Path, folder: Path) -> list[Path]:
-    """Copy a segment of several frames into two; a single frame has no halves.
+    """Copy the whole frames of a segment into two, if there are several.
 
     They are the same each time, so that one that was stored before a crash adds nothing.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     name, _, ending = segment.name.partition(".")
     paths = [folder / f"{name}-{part}.{ending}" for part in (1, 2)]
-    frames = sum(1 for _ in raw_frames(segment))
+    frames = sum(1 for _ in _whole_raw_frames(segment))
     with segment.open("rb") as file:
         start = file.read(START_BYTES)
-    found = raw_frames(segment)
+    found = _whole_raw_frames(segment)
     for part, path in enumerate(paths, start=1):
         with path.open("wb") as file:
             file.write(start)

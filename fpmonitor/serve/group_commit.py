@@ -56,6 +56,7 @@ class GroupCommit(Generic[_Item, _Receipt]):
     async def write_waiting(self) -> None:
         """Write all that waits now, and answer it."""
         async with self._lock:
+            # Before the first group: what comes during a write wakes the next round.
             self._wake.clear()
             while self._waiting:
                 group = self._next_group()
@@ -63,6 +64,7 @@ class GroupCommit(Generic[_Item, _Receipt]):
                     receipts = await self._write([one.item for one in group])
                 except Exception as error:  # noqa: BLE001 -- raised again by those who wait
                     for one in group:
+                        # Whoever waited may be gone: the future of a cancelled request is done.
                         if not one.done.done():
                             one.done.set_exception(error)
                 else:

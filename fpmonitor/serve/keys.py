@@ -37,6 +37,7 @@ class Key:
     def __post_init__(self) -> None:
         """Refuse what no command has written, as whoever edits the file may have."""
         is_text = self.name.strip() and len(self.name) <= 100 and self.name.isprintable()
+        # Names of sources have `VIA` between a key and a library; settings have `!` for all others.
         if not is_text or VIA in self.name or self.name.startswith("!"):
             raise InputError("name: must be a short word")
         if not _DIGEST.fullmatch(self.digest):
@@ -53,6 +54,7 @@ class KeyRing:
         """Return the key of a secret, None if there is no such key; in constant time."""
         digest = _digest(secret)
         found = None
+        # All of them, so that the time does not tell which one it was.
         for key in self.keys:
             if key.kind == kind and hmac.compare_digest(key.digest, digest):
                 found = key

@@ -127,6 +127,7 @@ class CurrentLists:
                 self._log(f"the lists were not made within {_SECONDS:.0f} s")
 
     def _take(self, made: Decision) -> None:
+        # Users may have come in during the search: then the lists are behind once they are made.
         (seal, read), self.decision = self._now, made
         self._behind = None if seal == made.digest else read
 

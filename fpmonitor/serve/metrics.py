@@ -87,6 +87,7 @@ class ServiceMetrics:
     def note_backlog(self, waiting: int, refused: int) -> None:
         """Note what waits after a batch, and what is refused: bytes, shown as whole megabytes."""
         found = {"waiting_bytes": waiting, "refused_bytes": refused}
+        # Rounded up: a single byte that waits is not shown as none.
         self.backlog = {name: -(-size // _MEGABYTE) * _MEGABYTE for name, size in found.items()}
         for name, size in self.backlog.items():
             self._gauges[name].set(size)

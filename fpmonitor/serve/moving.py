@@ -56,19 +56,21 @@ def move_segment(monitor: Monitor, segment: Path, spool: Path) -> list[Moved]:
     refused = spool / REFUSED
     try:
         return [_stored(monitor, segment, refused)]
+    # Not the fault of the segment, which stays and is tried again.
     except StoreError:
         raise
     except FpmonitorError as error:
         if is_of_the_disk(error):
             raise StoreError("the database cannot be written now") from error
-        halves = [] if is_old(segment) else halve(segment, spool / PARTS)
-        if halves:
-            return [one for half in halves for one in move_segment(monitor, half, spool)]
+        kind = kind_of_segment(segment)
         if is_old(segment):
             _keep(refused / segment.name, iter([segment.read_bytes()]))
-            return [Moved(kind_of_segment(segment), 0, 0, 1)]
+            return [Moved(kind, 0, 0, 1)]
+        damage = [Moved(kind, 0, 1)] if damaged_part(segment) else []  # which is kept by now
+        if halves := halve(segment, spool / PARTS):
+            return damage + [one for half in halves for one in move_segment(monitor, half, spool)]
         written = _keep(refused / f"{segment.name}.jsonl", as_lines(whole_frames(segment), None))
-        return [Moved(kind_of_segment(segment), 0, 0, written)]
+        return [*damage, Moved(kind, 0, 0, written)]
 
 
 def _stored(monitor: Monitor, segment: Path, refused: Path) -> Moved:
@@ -81,6 +83,7 @@ def _stored(monitor: Monitor, segment: Path, refused: Path) -> Moved:
     if kind == "reports":
         calls = store_demand(database, log, ReportSegment())
         return Moved(kind, calls.stored, calls.rejected + bool(damaged))
+    # In the order of arrival, not of a set: tried again, the same names must find room.
     brought = dict.fromkeys(name for one in whole_frames(segment) for name in sorted(names_of(one)))
     taken = _names_with_room(monitor, brought)
     if taken is not None:

@@ -240,8 +240,9 @@ class History:
         """Keep a reading."""
         self._readings.append(reading)
         if self._path is not None:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(msgspec.json.encode(reading).decode() + "\n")
+            # A line of its own also behind one that a crash cut short.
+            with self._path.open("ab") as file:
+                file.write(b"\n" + msgspec.json.encode(reading))
 
     def readings(self, now: Measurement) -> Sequence[Measurement]:
         """Return the readings of the same question as now in the order of time, the last always."""
@@ -250,6 +251,7 @@ class History:
             for reading in self._readings
             if (reading.apis, reading.k, reading.population) == (now.apis, now.k, now.population)
         ]
+        # Counted from the end, so that the last is always among them.
         step = -(-len(same) // self._most) or 1
         return same[::-step][::-1]
 
@@ -257,7 +259,9 @@ class History:
 def _read_history(path: Path) -> list[Measurement]:
     """Read what was kept; a line that a crash cut short is left out."""
     readings = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    # Bytes: half of a character at the end is no error here, and names may hold what `splitlines`
+    # takes for the end of a line, such as U+2028.
+    for line in path.read_bytes().split(b"\n"):
         with suppress(msgspec.DecodeError):
             readings.append(msgspec.json.decode(line, type=Measurement))
     return readings

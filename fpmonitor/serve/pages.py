@@ -65,6 +65,8 @@ def draw_limits(explored: IndexedExposure, budget: float | None) -> str:
 @cache
 def _templates() -> jinja2.Environment:
     loader = jinja2.PackageLoader("fpmonitor.serve")
+    # Names of APIs come from strangers: all that is filled in is escaped. What no page was given
+    # is an error instead of an empty place.
     templates = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
@@ -134,6 +136,7 @@ def _cached(file: Script, kind: str, request: Request, headers: dict[str, str]) 
     caching = f"public, max-age={_YEAR}, immutable" if named else "no-cache"
     headers = headers | {"ETag": tag, "Cache-Control": caching}
     known = {one.strip() for one in request.headers.get("if-none-match", "").split(",")}
+    # Proxies that compress a file make its tag a weak one.
     if known & {tag, f"W/{tag}", "*"}:
         return Response(status_code=304, headers=headers)
     return Response(file.content, media_type=f"{kind}; charset=utf-8", headers=headers)

@@ -133,12 +133,14 @@ class Questions:
         with self._lock:
             try:
                 with self._opened() as monitor:
+                    # Once it is open: nobody else can change it between this look and the question.
                     others = self.changes_of_others()
                     if others != self._others:
                         self._others, self._follower = others, Follower()
                     self._is_held, monitor.follower = True, self._follower
                     return question(monitor)
             finally:
+                # After it is closed, which writes the file once more.
                 if self._is_held:
                     self._seen, self._is_held = self._state(), False
 
@@ -370,6 +372,8 @@ class Questions:
 def state_of(db: Path) -> object:
     """Say what changes when a database does."""
     found = []
+    # What was committed may still be in the log alone, and another file may have the old one's
+    # size and time, but not its inode.
     for path in (db, *beside(db, ".wal")):
         with suppress(OSError):
             status = path.stat()

@@ -25,6 +25,7 @@ from fpmonitor.serve.frames import (
 )
 from fpmonitor.serve.requests import RefusedRequestError, check_members
 
+# How zlib is told to expect the header of gzip.
 _GZIP = 16 + zlib.MAX_WBITS
 _MOST_MEMBERS = 64
 _NAME_LENGTH = 512
@@ -84,6 +85,7 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
     for _ in range(_MOST_MEMBERS):
         unpacker = zlib.decompressobj(_GZIP)
         try:
+            # One byte above the limit shows that there is more; never 0, which means no limit.
             content += unpacker.decompress(body, most + 1 - len(content))
         except zlib.error as error:
             raise RefusedRequestError(400, "the body is not gzip") from error
@@ -113,6 +115,7 @@ def split_records(body: bytes, most: int) -> list[bytes]:
             records = [bytes(record) for record in _MANY.decode(body)]
         else:
             records = [line for line in body.split(b"\n") if line.strip()]
+            # An object over several lines: the first line alone is not JSON.
             if start == b"{" and len(records) > 1 and not _is_json(records[0]):
                 records = [bytes(_ONE.decode(body))]
     except (msgspec.DecodeError, RecursionError) as error:
@@ -190,6 +193,7 @@ def _record(record: bytes, source: str) -> Observation | FingerprintResult:
     except msgspec.ValidationError:
         return _result(strict_json(record.decode()), source)
     named = _MEMBER.findall(record)
+    # An escape may spell the name of a member, or half of a character.
     if len({*named}) < len(named) or b"\\u" in record:  # msgspec takes the last of two
         strict_json(record.decode())
     value = None if found.value is msgspec.UNSET else _canonical(bytes(found.value).decode())

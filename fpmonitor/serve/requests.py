@@ -68,6 +68,7 @@ class Body:
 
     def give_way(self) -> None:
         """End at once."""
+        # A timeout that is just over cannot be set again.
         if self.timeout is not None and not self.timeout.expired():
             self.timeout.reschedule(asyncio.get_running_loop().time())
         self.budget.hold(self, -self.held)
@@ -114,6 +115,7 @@ class BodyBudget:
             bytes_of: Counter[str] = Counter()
             for one in self._under_way:
                 bytes_of[one.sender] += one.held
+            # Bodies that are whole have no timeout any more: their records are being kept.
             slow = [one for one in self._under_way if one.timeout and one.held]
             first = max(slow, key=lambda one: bytes_of[one.sender], default=wanted_by)
             if first is wanted_by:

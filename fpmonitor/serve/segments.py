@@ -81,6 +81,7 @@ class ObservationSegment(_Segment):
         import polars as pl  # noqa: PLC0415 -- slow to load
 
         folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
+        # The store reads these files after `scan` has returned.
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         rows = (
             row
@@ -90,7 +91,9 @@ class ObservationSegment(_Segment):
             if self.takes([row[3]])
         )
         parts: list[str] = []
+        # Without it a column of nulls alone would have another type in one part than in the next.
         schema = dict.fromkeys(_COLUMNS, pl.String)
+        # One file also where there is no row: `read_parquet` refuses an empty list.
         while (part := list(islice(rows, _PART_ROWS))) or not parts:
             path = folder / f"{len(parts)}.parquet"
             frame = pl.DataFrame(part, schema=schema, orient="row")

@@ -206,12 +206,14 @@ class Spool:
         data = {kind: [one.frames.get(kind, b"") for one in group] for kind in KINDS}
         written = {kind: b"".join(parts) for kind, parts in data.items() if any(parts)}
         files = {kind: self._descriptor(kind) for kind in written}
+        # A file that somebody removed can be written to as before, and nobody would find it again.
         found = {file: os.fstat(file) for file in files.values()}
         if not self._is_there() or not all(status.st_nlink for status in found.values()):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         try:
             for kind, block in written.items():
                 write_all(files[kind], block)
+                # It writes the new size as well, which is all that reading needs of the metadata.
                 os.fdatasync(files[kind])
         except OSError:
             for file, status in found.items():
@@ -224,6 +226,7 @@ class Spool:
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
             try:
                 write_all(file, start_of_segment())
+                # A name that is lost with the power takes all acknowledged records with it.
                 sync(self.folder)
             except OSError:
                 os.close(file)
@@ -301,6 +304,7 @@ def _locked(folder: Path) -> int:
     except OSError as error:
         raise StoreError(f"spool {folder}: {error.strerror}", hint="name another folder") from error
     try:
+        # On the folder itself: a kill leaves no file of a lock behind.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION = 1
+# Sums of users are checked as float64, which is exact up to here.
 MAX_USERS = 1 << 53
 MAX_ENTRIES = 1 << 32
 _HEAD = "fpmonitor.sketch"
@@ -143,6 +144,7 @@ def share_text(level: int) -> str:
 
 def made_at_once(sketch: Sketch, users: UserPart | None = None) -> Sketch:
     """Return a sketch as the one part that it was made of, and of these users."""
+    # The digest covers the parts, so the part is named by the sketch without its name.
     nameless = replace(sketch, parts=(Part("", users),))
     return replace(sketch, parts=(Part(nameless.digest, users),))
 
@@ -172,6 +174,7 @@ def read_sketch(path: Path) -> Sketch:
     if not path.is_file():
         raise InputError(f"{path} is not a sketch: not a file", hint=_HINT)
     try:
+        # DuckDB takes a path for a pattern, which might be of other files.
         name = {"path": glob.escape(str(path))}
         size = path.stat().st_size
         with in_memory() as connection:
@@ -215,6 +218,7 @@ def _checked(head: _Head, arrays: dict[str, np.ndarray], name: str) -> Sketch:
     names = [one.apis for one in head.sets]
     must(names and sorted(set(names)) == names, "sets")
     must(all(apis and tuple(sorted(set(apis))) == apis for apis in names), "APIs of a set")
+    # numpy gets a column with nulls as a masked one, whose checks below would pass over them.
     must(not any(isinstance(column, np.ma.MaskedArray) for column in arrays.values()), "rows")
     number, words, counts = (arrays[column] for column in ("number", "word", "users"))
     ends = np.cumsum([0, *(one.kept for one in head.sets)])
@@ -227,6 +231,7 @@ def _checked(head: _Head, arrays: dict[str, np.ndarray], name: str) -> Sketch:
         must((its_words[1:] > its_words[:-1]).all(), "order of the words")
         must(is_kept(its_words, one.level).all(), "a word that its level does not keep")
         must((its_counts >= 1).all() and (its_counts <= head.users).all(), "users of a value")
+        # As float64: a sum of forged counts could wrap around.
         total = float(its_counts.sum(dtype=np.float64))
         must(total <= head.users and (one.level > 0 or total == head.users), "number of users")
         sets.append(KeptValues(apis=one.apis, level=one.level, words=its_words, counts=its_counts))
@@ -239,5 +244,6 @@ def _checked(head: _Head, arrays: dict[str, np.ndarray], name: str) -> Sketch:
         sets=tuple(sets),
     )
     planned, levels = sketch.planned, {one.level for one in head.sets}
+    # Of a planned share each set has raised its level by itself, but none is below the plan.
     must(len(levels) == 1 if planned is None else min(levels) >= planned, "level")
     return sketch

@@ -68,6 +68,7 @@ class SketchPlan:
     def __post_init__(self) -> None:
         if not self.sets or not all(self.sets) or len(self.sets) > MOST_SETS:
             raise InputError(f"sketch: name 1 to {MOST_SETS:,} sets of APIs")
+        # Sorted sets begin alike, which `tally` relies on; the class is frozen.
         object.__setattr__(self, "sets", tuple(sorted({tuple(sorted({*s})) for s in self.sets})))
         if (self.entries is None) == (self.level is None):
             raise InputError("sketch: give the share of the values, or the entries to keep")
@@ -177,6 +178,7 @@ def _words_of_codes(population: Population, key: SketchKey, api: str) -> NDArray
     shown = population.shown_values(api)
     codes = [ABSENT, *shown]
     cells = (f"{status}{SEPARATOR}{NO_TEXT if t is None else t}" for status, t in shown.values())
+    # An array by code: looking up all users is then one index.
     words = np.zeros(max(codes) + 1, dtype=np.uint64)
     words[codes] = key.words(api, ["", *cells])
     return words
@@ -227,8 +229,10 @@ def sketch_table(
             text = fingerprints(question, condition=condition, grouped=here is not engine)
             for relation in _relations(engine, here, text):
                 for words, counts in _words(here, relation, plan):
+                    # By the users so far: a level only rises.
                     plan.tally(words, plan.level_for(users), tallies, counts)
                     counted += int(counts.sum())
+            # Two queries read the table: what draws or limits rows may give others the second time.
             if counted != named:
                 raise _changed_rows()
     return plan.sketch(tallies, users, view="", part=part)
@@ -249,6 +253,7 @@ def _conditions(engine: Engine, question: Asked, of_part: str) -> Iterator[str]:
         [records] = engine.frame(named_rows(question))["records"]
         parts = -(-records // _ROWS_A_PART)
     for place in range(parts):
+        # Of DuckDB alone, which is the engine here: `hash` need not be the same elsewhere.
         of_place = [f"hash(person) % {parts} = {place}"] if parts > 1 else []
         yield " AND ".join([*of_place, *([of_part] if of_part else [])])
 
@@ -257,6 +262,7 @@ def _named(engine: Engine, question: Asked, condition: str) -> int:
     """Count users, and check that each row is of one."""
     [row] = engine.frame(named_rows(question, condition=condition)).rows(named=True)
     records, named, users = (int(row[name]) for name in ("records", "named", "users"))
+    # Without a name it is nobody's row, or somebody's second one: which is not for us to guess.
     if named < records:
         raise InputError(
             f"{excerpt(question.table)}: {records - named:,} of {records:,} rows have no user",
@@ -365,7 +371,9 @@ def _word(column: str, api: str, kind: Any, forms: Mapping[str, Any], key: Sketc
     prefix = quote_text(key.prefix(api))
     if kind.id == "null":
         return _absent(key, api)
+    # Only where a text begins as JSON does: `canonical_json` is a call of Python for each value.
     text = _text(column, api, kind, is_json=bool(forms.get(f"{column}_json")))
+    # As `ingest` keeps large values, so that both make the same words.
     if (forms.get(f"{column}_size") or 0) > LARGE_VALUE_BYTES:
         text = (
             f"CASE WHEN strlen({text}) > {LARGE_VALUE_BYTES} THEN 'sha256:' || "

@@ -44,6 +44,7 @@ def merge_sketches(sketches: Iterable[tuple[str, Sketch]], *, disjoint: bool = F
     if users >= MAX_USERS or len(parts) > MAX_PARTS:
         raise InputError(f"merge: {users:,} users in {len(parts):,} parts are too many")
     if first.entries is None:  # the share was fixed: all sets are at one level
+        # Counts at a lower level filter to those of a higher one, not the other way round.
         level = max(tally.kept().level for tally in tallies)
     else:
         level = planned_level(users, first.entries)

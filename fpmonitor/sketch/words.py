@@ -59,6 +59,7 @@ class SketchKey:
 
     def prefix(self, api: str) -> str:
         """Return what stands before each value of an API in what is hashed, 32 hex digits."""
+        # Not HMAC, which DuckDB does not have: the key makes a text before each value.
         return self._digest(b"sketch prefix", api.encode(), 16).hex()
 
     def words(self, api: str, cells: Iterable[str]) -> NDArray[np.uint64]:
@@ -80,6 +81,7 @@ class SketchKey:
         return words
 
     def _digest(self, purpose: bytes, text: bytes, size: int) -> bytes:
+        # `person` keeps the purposes apart: an id never is the prefix of an API.
         return hashlib.blake2b(text, key=self.secret, digest_size=size, person=purpose).digest()
 
 
@@ -101,7 +103,9 @@ def read_sketch_key(path: Path) -> SketchKey:
 def is_kept(words: NDArray[np.uint64], level: int) -> NDArray[np.bool_]:
     """Whether words are kept at a level: probability 2^-level each."""
     if level == 0:
+        # 1 << 64 is no uint64.
         return np.ones(len(words), dtype=np.bool_)
+    # The first bits are 0: a comparison, and what is kept at a level is kept at all below it.
     return words < np.uint64(1 << (WORD_BITS - level))
 
 
@@ -156,6 +160,7 @@ class Tally:
             counts = np.ones(len(words), dtype=np.int64)
         self._pending.append(self._filtered(words, counts))
         self._waiting += len(self._pending[-1][0])
+        # Sorted once for twice as many as are kept, not with each batch.
         if self._waiting > max(_LEAST_PENDING, 2 * len(self._words)):
             self._settle()
 
@@ -180,6 +185,7 @@ class Tally:
         self._pending, self._waiting = [], 0
         self._words, places = np.unique(words, return_inverse=True)
         self._counts = np.zeros(len(self._words), dtype=np.int64)
+        # `np.bincount` would add them as float64.
         np.add.at(self._counts, places, counts)
         most = len(self._words) if self._entries is None else self._entries
         while self._level < LAST_LEVEL and is_kept(self._words, self._level).sum() > most:

@@ -93,6 +93,7 @@ def undo_unfinished(path: Path) -> None:
             before = _read(path, file.fileno())
             for place, block in before.blocks.items() if before else ():
                 os.pwrite(file.fileno(), block, place)
+            # In this order: cut short in between, all is put back once more.
             os.fsync(file.fileno())
             undo.unlink(missing_ok=True)
 

@@ -58,6 +58,7 @@ def _observations(database: Database, visit_words: NDArray[np.uint64]) -> tuple[
         of_visits = _look_up(visit_words, np.asarray(arrays["visit_id"]))
         of_values = _look_up(value_words(database, api_id), np.asarray(arrays["value_id"]))
         rows += len(of_visits)
+        # Mixed in pairs: a plain sum stays as it is where two visits exchange their values.
         total += _sum(splitmix64(of_visits + splitmix64(of_values)))
     return rows, total % 2**64
 

@@ -95,6 +95,7 @@ def _visits(database: Database, said: Mapping[str, str]) -> pl.DataFrame:
             )
         taken.add(name)
         rows = database.rows("report/value_texts", api=api)
+        # A place for each number up to the last: 0 is absent, and some may have been forgotten.
         cells = dict.fromkeys(range(max((code for code, _, _ in rows), default=0) + 1))
         cells |= {code: _cell(status, text) for code, status, text in rows}
         arrays = database.arrays("convert/observations", api=api_id)

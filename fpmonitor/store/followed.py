@@ -113,8 +113,10 @@ def _with_changed(before: CodedUsers, changed: CodedUsers) -> CodedUsers:
     absent = np.zeros(len(before.users), dtype=np.uint8)
 
     def joint(earlier: NDArray[Any], now: NDArray[Any]) -> NDArray[Any]:
+        # New values may have numbers that need more bytes.
         earlier = earlier.astype(np.promote_types(earlier.dtype, now.dtype))
         earlier[places[known]] = now[known]
+        # Places are those of before the first is put in: the order of users is kept.
         return np.insert(earlier, places[~known], now[~known])
 
     return CodedUsers(

@@ -96,6 +96,7 @@ def ingest_all(
         for reports in _in_parts(database, group, progress):
             parts += 1
             yield reports
+        # Logs that had to be divided are followed by others of their kind.
         most = min(2 * most, _TOGETHER) if parts < 2 else max(most // 2, 2)
         group.clear()
     if refusal is not None:
@@ -174,6 +175,7 @@ def ingest_log(
         most = before.st_size if log.compression == "uncompressed" else None
         marking = partial(marks_of, as_earlier=digested_before(database))
         with ThreadPoolExecutor(max_workers=1) as beside:
+            # Digests leave the lock of Python: they are taken while DuckDB reads.
             hashing = beside.submit(marking, log, reading, most, stored_before)
             if stored_before or database.rows("ingest/batch_of_source", source=log.label)[0][0]:
                 marks = hashing.result()

@@ -178,6 +178,7 @@ class CodedUsers:
         content = np.zeros(len(users), dtype=np.uint64)
         seen = np.zeros(len(users), dtype=np.bool_)
         for column, latest, words in values:
+            # A byte a user where an API has fewer than 256 values.
             codes[column] = latest.astype(np.min_scalar_type(int(latest.max(initial=0))))
             content += words[latest]
             seen |= latest != ABSENT
@@ -304,6 +305,7 @@ def _order_of(visits: Visits, places: NDArray[np.int64]) -> _Order:
     if len(visits.ids) < len(visits.row_of):
         chosen = np.flatnonzero(rows >= 0)
     if visits.order_of is not None:
+        # Stable: of the values of one visit the last that was stored stays the last.
         times = visits.order_of[places if chosen is None else places[chosen]]
         in_time = np.argsort(times, kind="stable")
         chosen = in_time if chosen is None else chosen[in_time]
@@ -324,7 +326,9 @@ def visits_of_users(
     row_of[ids - first] = rows
     if len(user_ids) == len(ids):
         return Visits(ids, len(user_ids), first, row_of, None), user_ids
-    time = np.asarray(arrays["time"]).astype(np.int64)  # the lowest number where it is not known
+    # Without a time, which is the lowest number here, a visit is before all others, and among its
+    # like in the order of storing.
+    time = np.asarray(arrays["time"]).astype(np.int64)
     order_of = order_in_time(ids, time, first=first, size=size)
     return Visits(ids, len(user_ids), first, row_of, order_of), user_ids
 
@@ -334,6 +338,7 @@ def distinct(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
     if not len(numbers):
         return numbers, numbers
     first, last = int(numbers.min()), int(numbers.max())
+    # Marks are a byte for each number in between: at most 64 for each of these.
     if last - first > 64 * len(numbers):
         return np.unique(numbers, return_inverse=True)
     marks = np.zeros(last - first + 1, dtype=np.bool_)  # many times cheaper than to sort

@@ -76,6 +76,7 @@ def is_digest(text: str) -> bool:
 
 def _rounded_down(number: str, step: int) -> str:
     """Return the largest multiple of a step up to a number, of however many digits."""
+    # Decimals have 28 digits by default, and `%` of a longer number is an error.
     with localcontext(prec=len(number) + len(str(step))):
         whole = Decimal(number).to_integral_value(ROUND_FLOOR)
         beyond = whole % step

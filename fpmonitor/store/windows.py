@@ -195,7 +195,9 @@ def _newest_first(database: Database, period: Period, source: str | None) -> Ite
     while newest := database.rows("windows/newest", period=period, before=end)[0][0]:
         begin = newest
         for _ in range(at_once - 1):
+            # There is no date before year 1.
             begin = start_before(begin, period) if begin.year > 1 else datetime.min  # noqa: DTZ901
+        # A few windows are asked for most often; years without one take a few steps.
         at_once *= 2
         with suppress(UndecidableError):
             for span in reversed(list_spans(database, period, Window(begin, end, source))):

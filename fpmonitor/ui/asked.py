@@ -82,6 +82,7 @@ def _number(fields: QueryParams | FormData, name: str, usual: float) -> float:
         number = float(text.removesuffix("%"))
     except ValueError:
         raise PolicyError(name, "a number, such as 10") from None
+    # Not-a-number compares as false, and is refused here as well.
     if not 0 < number < 1e12:
         raise PolicyError(name, "a number above 0")
     return number
@@ -99,6 +100,7 @@ def column_map_of(form: Mapping[str, str]) -> ColumnMap:
         if value in _FIELDS:
             columns[str(value)] = path
         elif value == "API":
+            # Of a name that may mean several APIs nothing is said: none is guessed.
             found = meanings(path)
             apis[path] = found[0] if len(found) == 1 else ""
         elif value.startswith(OF_API):  # one of those that its name may mean

@@ -136,6 +136,7 @@ class Desk:
 
     def _state(self) -> tuple[int, int]:
         """Return what changes when anybody writes to the file."""
+        # Both: a file may be written to twice within the resolution of its time.
         status = self.db.stat()
         return status.st_mtime_ns, status.st_size
 
@@ -144,6 +145,7 @@ class Desk:
         # One at a time: a process opens a DuckDB file once.
         with self._lock:
             before = self._state() if self.db.exists() else None
+            # Somebody wrote since the users were read: they are read anew.
             if before != self._followed:
                 self._follower = Follower()
             self._followed = None
@@ -157,6 +159,7 @@ class Desk:
 
     def warm(self) -> None:
         """Read the users before anybody asks, so that the first tick is answered as the next."""
+        # Nobody asked for it: what is wrong is said to the first who asks.
         with suppress(FpmonitorError, OSError):
             stored = self.stored(DEFAULT_K)
             if stored is not None and stored.apis:
@@ -201,6 +204,7 @@ class Desk:
         entry = self._held(question)
         index = entry.index.asking(question)
         apis, spectrum = index.counted(page_question.apis)
+        # Tests are designed once for a question; for APIs that may be masked they are others.
         design = question, index.sample.growing.isdisjoint(apis)
         waits = at_once and (bool(page_question.given) or design not in entry.designed)
         exposure = None if waits else index.explore(apis)
@@ -261,6 +265,7 @@ class Desk:
                     unit=monitor.unit,
                     seen=users.seen(apis),
                 )
+            # What was read of an earlier state of the file leaves the memory.
             alive = {key: one for key, one in self._indexes.items() if key[:2] == state[:2]}
             self._indexes = alive | {state: entry}
             return entry

@@ -39,6 +39,7 @@ def _templates() -> jinja2.Environment:
     templates = jinja2.Environment(
         loader=jinja2.PackageLoader("fpmonitor.ui"),
         autoescape=True,
+        # A name that is written wrong in a template is an error, not an empty text.
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
@@ -90,6 +91,7 @@ def _content(name: str) -> bytes:
 
 
 def _path(name: str) -> str:
+    # A new version of the style or script has another address, so no browser shows an old one.
     return f"/static/{name}?v={hashlib.sha256(_content(name)).hexdigest()[:12]}"
 
 

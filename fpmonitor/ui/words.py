@@ -55,6 +55,7 @@ def sentences(explored: Explored, page_question: PageQuestion) -> dict[str, str]
     }
 
 
+# With a hole for the number: the script fills it in while a slider moves, and need not know words.
 WORDS = {
     "k": "A site cannot tell a safe user from at least {} others. The rest are exposed.",
     "budget": "About {} users of the site may be exposed.",

@@ -49,6 +49,9 @@ _ENVELOPES = _WRAPPINGS | {
     *("attributes", "body", "browser", "client", "context", "data", "details", "fields", "fp"),
     *("info", "params", "payload", "properties", "props", "result"),
 }
+# Characters of a name that may mean something; the longest of ours has 65. Names of logs are data:
+# to look up each of 4,000 parts with all behind it took 10 s, and time grew with their square.
+_LONGEST = 400
 # Of media features only these cannot be mistaken for something else without their prefix.
 _MEDIA = re.compile("css:(any|forced|inverted|prefers|video)-|css:(color-gamut|dynamic-range)")
 
@@ -246,6 +249,8 @@ def meanings(name: str) -> tuple[str, ...]:
 
     The last parts of a name decide: `context.screen.width` is what `screen.width` is.
     """
+    if len(name) > _LONGEST:
+        return ()
     header = header_of(name)
     return (header,) if header else next(filter(None, map(_meanings, _endings(name))), ())
 
@@ -260,7 +265,7 @@ def header_of(name: str, *, in_requests: bool = False) -> str | None:
         in_requests: Whether the log is known to be one of requests: a `userAgent` is the header
             then.
     """
-    if name.startswith("x:"):
+    if name.startswith("x:") or len(name) > _LONGEST:
         return None
     return header_named(name, _headers(), in_requests=in_requests)
 

@@ -43,6 +43,7 @@ def header_named(name: str, known: Collection[str], *, in_requests: bool = False
         *outer, last = outer
     inside = bool(outer) and (_CONTAINER.fullmatch(outer[-1]) or _OF_REQUESTS.fullmatch(outer[-1]))
     found = _header(last, known) if inside or "-" in last else None
+    # Several may stand before a name: `request_headers_user_agent`.
     while found is None and (prefixed := _REQUEST.fullmatch(last)):
         last = prefixed["rest"]
         found = _header(last, known)

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from fpmonitor.answers.followed import report_followed
 from fpmonitor.cli import run
 from fpmonitor.estimate.linking import linked_probability
+from fpmonitor.monitor import Monitor
 from fpmonitor.population.pairs import DAY, Pairs, pairs, star_source
 from fpmonitor.population.snapshot import MemorySnapshot
+from fpmonitor.question import Question
 from fpmonitor.store.visits import VisitRows
 from tests.asked import answer_of
 
@@ -202,6 +205,7 @@ def test_a_star_keeps_which_part_changed_and_larger_sets_tell_no_less() -> None:
         ([], ["--followed", "10d"], "nobody came back after 10 days (8.57 to 11.4)"),
         ([], ["--followed", "soon"], "not a number of days"),
         ([], ["--followed", "-3"], "not a number of days"),
+        ([], ["--followed", "0.000001d"], "less than a second"),  # else each visit is its own
         ([], ["--followed", "7d", "--given", A], "--given"),
         ([], ["--followed", "7d", "--missing", "exposed"], "--missing exposed"),
         (["--for-others"], ["--followed", "7d"], "owner"),
@@ -288,3 +292,31 @@ def test_figure_draws_today_and_the_days_after(
         capsys.readouterr()
         assert run(refused) == 2
         assert "--plot followed" in capsys.readouterr().err
+
+
+def test_each_number_of_days_is_a_figure_of_its_own_for_a_reader(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Numbers that print alike take in other visits: a reader could ask for any number of them."""
+    rows = [(u, day, a) for u, a in enumerate(drawn(3)[:400]) for day in (1, 8, 29)]
+    database = stored(tmp_path, rows)
+    answered = []
+    for days in ("7", "7.0000001", "7"):
+        asked = ["exposure", A, "--followed", days, "--reader", "ann", "--db", database]
+        assert run(asked) == 0
+        capsys.readouterr()
+        [reader] = answer_of(capsys, "audit", "queries", "--db", database)
+        answered.append(reader["answered"])
+    assert answered[1] == answered[0] + 1
+    assert answered[2] == answered[1]
+
+
+def test_the_three_upper_limits_of_a_time_share_delta(tmp_path: Path) -> None:
+    """Each had a half of it, so that all of them held with probability 1 - 1.5 delta."""
+    rows = [(u, day, a % 40) for u, a in enumerate(drawn(4)) for day in (1, 8, 29)]
+    with Monitor(stored(tmp_path, rows)) as monitor:
+        population, question = monitor.population(), Question(10)
+        sample = population.sample(question, [(A,)])
+        [line] = report_followed(population, sample, (A,), [7.0])
+    limits = sample.certificate((A,), question.delta / 3, linked=True, users=line.returned)
+    assert line.any_upper == limits.of(sample.disclosed((A,)).most)[1]

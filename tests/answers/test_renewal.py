@@ -319,6 +319,13 @@ def test_the_command_asks_the_same_question(decision: Decision) -> None:
     assert "--missing drop --bias 1.25" in asked
 
 
+def test_the_command_keeps_what_was_wished(decision: Decision) -> None:
+    """Who pasted it got lists without the APIs that every set must contain."""
+    wished = replace(decision, must=("a",), never=("c",), weights={"a": 2})
+    assert "--must a --never c --weights WEIGHTS.toml" in decide_again(wished, Path("db"))
+    assert "--never" not in decide_again(wished, Path("db"), vanished=["c"])
+
+
 def test_an_api_that_nobody_has_any_more_is_not_unknown(decision: Decision, tmp_path: Path) -> None:
     days = {2: (range(3000, 4500), AFTER), 3: (range(5000, 6500), BEFORE)}
     with Monitor(stored(tmp_path / "db", days)) as monitor:

@@ -191,3 +191,19 @@ def test_a_script_that_browsers_of_users_reported_is_for_the_owner_alone(
     capsys.readouterr()
     assert run([*for_owner, "--most", "2"]) == 0
     assert "the 2 on the most sites" in capsys.readouterr().err
+
+
+def test_scripts_are_ranked_by_limits_where_the_sample_may_be_biased(
+    place: Path, tmp_path: Path
+) -> None:
+    """As sets are by `rank`: an estimate is right on average for plain draws alone."""
+    decision, out, db = tmp_path / "d.json", tmp_path / "out.json", str(place / "x.duckdb")
+    asked = ["--k", "3", "-n", "200", "--budget", "0.3", "--bias", "1.25", "-o", str(decision)]
+    assert run(["decide", "--assume", "Screen.colorDepth", *asked, "--db", db, "-q"]) == 0
+    asked = ["lists", "scripts", str(decision), "--crawl", "*new*", "--db", db, "-o", str(out)]
+    assert run(asked) == 0
+    report = json.loads(out.read_text())
+    assert report["basis"] == "upper"
+    for line in report["scripts"]:
+        if line["reads"]["upper"] is not None:
+            assert line["exposure"] == line["reads"]["upper"]

@@ -348,3 +348,17 @@ def test_picture_shows_the_most_exposing_sets_and_escapes_names(tmp_path: Path) 
         root = ET.fromstring(of_trend(monitor.trend(by="day")).svg)
     names = {text.text for text in root.findall(".//{*}text")} & {f"a<{api}>" for api in range(10)}
     assert names == {f"a<{api}>" for api in range(2, 10)}
+
+
+def test_a_picture_by_source_counts_each_source_that_differs(tmp_path: Path) -> None:
+    """Sources begin at no time, and all of them counted as one window."""
+    records = [
+        {"user": f"{source}-{i}", "time": START.isoformat(), "source": source, "A.a": value}
+        for source, value in (("one", "1"), ("three", "3"), ("two", "2"))
+        for i in range(200)
+    ]
+    with Monitor(tmp_path / "db", create=True) as monitor:
+        monitor.ingest([str(write(tmp_path / "log.jsonl", records))])
+        trend = monitor.trend(by="source")
+    assert len({alarm.window for alarm in trend.alarms}) == 2
+    assert "users changed in 2 of 3 windows" in of_trend(trend, headed=True).svg

@@ -282,6 +282,10 @@ def test_what_last_values_hide_is_told_before_all_else(
     decided += ["--assume", "screen", "-q", "-o", str(output)]
     shown = said(*decided)
     content = json.loads(output.read_text(encoding="utf-8"))
+    assert (content["recommended"], content["undecided"]) == (["depth"], [["screen"]])
+    decided[1:1] = ["--unit", "last"]
+    shown = said(*decided)
+    content = json.loads(output.read_text(encoding="utf-8"))
     assert content["recommended"] == ["depth", "screen"]
     assert told in content["guarantee"]
     assert "--unit both" in content["guarantee"]
@@ -290,7 +294,8 @@ def test_what_last_values_hide_is_told_before_all_else(
     assert run(["audit", "certificate", str(output), "--db", database]) == 0
     # who counts visits has nothing hidden
     by_visits = tmp_path / "both.json"
-    said(*decided[:-1], str(by_visits), "--unit", "both")
+    decided[2] = "both"
+    said(*decided[:-1], str(by_visits))
     content = json.loads(by_visits.read_text(encoding="utf-8"))
     assert content["recommended"] == ["depth"]
     assert "by_visits" not in content

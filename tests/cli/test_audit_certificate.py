@@ -270,6 +270,11 @@ def test_a_changed_file_is_refused(
         (lambda listed: listed["block"].append([]), "`block`"),
         (lambda listed: listed["names"].update(stranger="Navigator.userAgent"), "stranger"),
         (lambda listed: listed.update(utility=99.0), "`utility`"),
+        (lambda listed: listed["proof"]["allow"].update(links=["x"]), "links"),
+        (
+            lambda listed: listed["proof"]["allow"].update(links=[{"after": -3, "users": 5}]),
+            "links",
+        ),
     ],
 )
 def test_a_file_that_contradicts_itself_is_read_by_no_command(
@@ -404,6 +409,19 @@ def test_a_view_has_no_more_weight_than_its_name(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "`view_weight` is more than its view may have" in printed.err
+
+
+def test_a_view_has_a_weight_only_among_all_names(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = json.loads((folder / "decision.json").read_text(encoding="utf-8"))
+    few = listed["policy"]["candidates"][:2]
+    listed["view"]["transforms"] = {api: {"round": 10} for api in few}
+    listed["universe"] = None
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(listed), encoding="utf-8")
+    assert audit(other) == 2
+    assert "`universe` is lacking" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -234,6 +235,26 @@ def _duckduckgo(content: Any) -> None:
         feature["exceptions"].append({"domain": "evil.example"})
 
 
+def _jshelter_of_two(content: Any) -> None:
+    """Which of two levels counts does not follow from their order."""
+    level = content["__default__"]
+    content["domains"] |= {"evil.example": {"level_id": "0"}, "example": {"level_id": level}}
+
+
+def _patched(domain: Any, content: Any) -> None:
+    settings = content["apiManipulation"]["settings"]
+    paths = [f"/apiChanges/{path}" for path in settings["apiChanges"]]
+    patches = [{"op": "remove", "path": path} for path in paths]
+    condition = {"condition": {"domain": domain}, "patchSettings": patches}
+    settings["conditionalChanges"] = [condition]
+
+
+def _emptied(content: Any) -> None:
+    patch = {"op": "replace", "path": "/apiChanges", "value": {}}
+    condition = {"condition": {"domain": "evil.example"}, "patchSettings": [patch]}
+    content["apiManipulation"]["settings"]["conditionalChanges"] = [condition]
+
+
 def _firefox(text: str) -> str:
     scope = [{"firstPartyDomain": "evil.example", "overrides": "-AllTargets"}]
     value = json.dumps(json.dumps(scope))
@@ -249,6 +270,11 @@ SPARED: list[tuple[str, Callable[[str], str]]] = [
     ("adguard", lambda text: text + "@@||evil.example^$jsinject,urlblock\n"),
     ("jshelter", lambda text: _with(text, _jshelter)),
     ("duckduckgo", lambda text: _with(text, _duckduckgo)),
+    ("ublock", lambda text: text + "evil.*#@#+js()\n"),
+    ("jshelter", lambda text: _with(text, _jshelter_of_two)),
+    ("duckduckgo", lambda text: _with(text, partial(_patched, ["a.example", "evil.example"]))),
+    ("duckduckgo", lambda text: _with(text, _emptied)),
+    ("brave", lambda _: '[{"include": ["<all_urls>"], "exceptions": ["all-fingerprinting"]}]'),
     ("firefox-userjs", _firefox),
     (
         "firefox-userjs",
@@ -279,6 +305,20 @@ def test_an_exception_for_one_site_is_no_list_for_all_sites(
     assert on_evil <= elsewhere <= everywhere
 
 
+def test_a_policy_that_allows_any_site_blocks_none() -> None:
+    exporter = load_plugin(EXPORTERS, "chromium-policies")
+    blocked = {"DefaultLocalFontsSetting": 2}
+    assert exporter.read(json.dumps(blocked), "evil.example").controls
+    for pattern in ("*", "https://*:443", "[*.]evil.example", "evil.example:443"):
+        text = json.dumps(blocked | {"LocalFontsAllowedForUrls": [pattern]})
+        assert not exporter.read(text, "evil.example").controls, pattern
+
+
+def _nowhere(content: Any) -> None:
+    manifest = json.loads(content["manifest.json"]) | {"host_permissions": []}
+    content["manifest.json"] = json.dumps(manifest)
+
+
 VOID: list[tuple[str, Callable[[str], str]]] = [
     ("ublock", lambda text: "!#if env_mobile\n" + text + "!#endif\n"),
     ("adguard", lambda text: "!#if (adguard_app_ios)\n" + text + "!#endif\n"),
@@ -286,9 +326,24 @@ VOID: list[tuple[str, Callable[[str], str]]] = [
     ("ublock", lambda text: text + "#@#+js()\n"),
     ("ublock", lambda text: text + "@@*$doc\n"),
     ("adguard", lambda text: text + "@@||*^$document\n"),
+    ("ublock", lambda text: "! " + text.replace("\n", "\u2028")),
+    ("adguard", lambda text: "! " + text.replace("\n", "\u2028")),
+    ("firefox-userjs", lambda text: "// " + text.replace("\n", "\u2028")),
+    (
+        "firefox-userjs",
+        lambda text: text + '// /*\nuser_pref("privacy.fingerprintingProtection", false);\n',
+    ),
+    (
+        "firefox-userjs",
+        lambda text: (
+            text
+            + """user_pref("a", 'b'); user_pref('privacy.fingerprintingProtection', false);\n"""
+        ),
+    ),
     ("firefox-policies", lambda text: text.replace("locked", "clear")),
     ("webextension", lambda text: text.replace('all_frames\\": true', 'all_frames\\": false')),
     ("webextension", lambda text: text.replace("MAIN", "ISOLATED")),
+    ("webextension", lambda text: _with(text, _nowhere)),
     ("webextension", lambda text: text.replace("document_start", "document_idle")),
     (
         "webextension",
@@ -337,6 +392,7 @@ HOSTILE = [
     b"\n " * LONG + b"x",
     b" " * LONG + b"x",
     b"||a$" + b",permissions=a" * 20_000,
+    b"\"'" * LONG,
     b"#%#//scriptlet(" + b"'\\" * LONG + b")",
     b'user_pref("a", ' + b" " * LONG + b"x",
     b"/* " * LONG,

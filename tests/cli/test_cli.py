@@ -443,6 +443,55 @@ def test_an_unknown_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) 
     assert "--colour" in error_of(capsys, "db", "apis", "--colour")
 
 
+@pytest.mark.each
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["exposure", "--delta", "snan%"], "not a share"),
+        (["exposure", "--delta", "1e9999999%"], "not a share"),
+        (["x" * 300], "No such command"),
+        (["ui", "--no-browser", "--port", "99999"], "cannot listen"),
+        (["quickstart", "file"], "file: "),
+        (["quickstart", "file/in"], "file/in: "),
+        (["lists", "import", "file", "--from", "ublock", "--site", "Example.com"], "domain name"),
+    ],
+)
+def test_what_no_command_can_take_is_no_bug(
+    arguments: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    assert says in error_of(capsys, *arguments)
+
+
+def test_help_needs_no_wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns in ("1", "20"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert run(["--help"]) == run(["exposure", "--help"]) == 0
+
+
+def test_visits_without_a_time_are_counted_for_the_owner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of them may be of one user."""
+    monkeypatch.chdir(tmp_path)
+    users = [{"user": f"u{i}", "time": "2026-06-01T00:00:00Z"} for i in range(40)]
+    rows = [*users, *({"user": "late", "visit_id": f"v{i}"} for i in range(30))]
+    lines = [
+        json.dumps(row | {"api": "Screen.width", "value": place}) for place, row in enumerate(rows)
+    ]
+    Path("log.jsonl").write_text("\n".join(lines))
+    assert run(["ingest", "log.jsonl", "--quiet"]) == 0
+    for words, said in (([], True), (["--for-others"], False)):
+        capsys.readouterr()
+        run([*words, "exposure", "--by", "month"])
+        assert ("have no time" in capsys.readouterr().err) == said
+
+
 def test_output_to_a_pipe_or_device_leaves_it_in_place(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -329,6 +329,11 @@ def test_another_least_share_or_draw_is_refused(
             "least_share",
         ),
         ("cohorts", lambda file: file["policy"]["cohorts"].update(worst_share=True), "worst_share"),
+        (
+            "cohorts",
+            lambda file: file["policy"]["cohorts"].update(given=["browser family"]),
+            "`policy.cohorts.given`",
+        ),
         ("cohorts", lambda file: file["policy"].pop("cohorts"), "`policy.cohorts`"),
         ("plain", lambda file: file["scope"].update(vocabulary=1), "`scope.vocabulary`"),
     ],

@@ -322,6 +322,7 @@ def test_consoles_write_csv_in_their_own_ways() -> None:
         (lambda text: "\n".join(text.splitlines()[:1]), "not a whole answer"),
         (lambda text: "\n".join(text.splitlines()[:-3]), "answer|counted"),
         (lambda text: text.replace('"[""x00""]",0', '"[""x00""]",7', 1), "not an answer"),
+        (lambda text: text + '"[""x00""]",0,0,0,0\n', "not an answer"),  # groups of nobody
         (lambda text: text.replace(",0,", ",-1,", 1), "whole number"),
         (lambda text: text.replace(",0,", ",1e400,", 1), "whole number"),
         (lambda text: text.replace('"[""x00""]"', "x00", 1), "which columns"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -43,6 +44,15 @@ def test_bad_addresses_are_usage_errors() -> None:
     for url in ("http://localhost:1", "sc://", "sc://127.0.0.1:word"):
         with pytest.raises(InputError, match=r"is not an address of Spark Connect|not an engine"):
             open_engine(url)
+
+
+def test_a_password_in_an_address_is_not_shown() -> None:
+    pytest.importorskip("pyspark")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"sc://ann:secret-7@127.0.0.1:{server.getsockname()[1]}/x/?token=secret-8"
+        with pytest.raises(EngineLostError, match="cannot be reached") as told:
+            SparkEngine(address)
+    assert "secret" not in f"{told.value} {told.value.hint}"
 
 
 def test_closed_port_answers_in_seconds(

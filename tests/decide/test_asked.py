@@ -6,6 +6,7 @@ from dataclasses import replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -102,3 +103,19 @@ def test_python_decides_levels_and_does_with_them_what_it_does_with_sets(tmp_pat
         decision.export("ublock")
     with pytest.raises(InputError, match="is about levels"):
         log.monitor.check(decision)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"setting": "sample"},
+        {"realised": True},
+        {"k": np.int64(5), "n": np.int64(400), "delta": np.float64(0.1)},
+        {"weights": {"Screen.width": np.float64(2)}},
+    ],
+)
+def test_python_decides_by_numbers_of_numpy(more: dict[str, Any]) -> None:
+    rows = [{"user": f"u{i}", "Screen.width": i % 7} for i in range(300)]
+    log = fpmonitor.read(pl.DataFrame(rows), user="user")
+    numbers = {"k": 5, "budget": np.float64(0.5)} | more
+    assert log.decide(**numbers).allow == (("Screen.width",),)

@@ -268,3 +268,11 @@ def test_others_who_contradict_the_users_searched_end_it_with_a_hint(
 def test_a_search_of_all_users_is_refused() -> None:
     with pytest.raises(InputError, match="search-users"):
         population(1, 100).searched_and_rest(100, APIS)
+
+
+def test_as_many_are_searched_as_were_asked_for_and_the_same_by_that_number() -> None:
+    """By a share, 15 of 55 were 14, and 14 were 13: no audit found the users again."""
+    users = population(1, 55)
+    for number in (15, 14):
+        searched, rest = users.searched_and_rest(number, APIS)
+        assert (searched.users, rest.users) == (number, 55 - number)

@@ -87,6 +87,20 @@ def test_what_stays_is_refused_and_what_changes_is_not(database: str, tmp_path: 
     assert "by any means" in ever["guarantee"]
 
 
+def test_other_days_than_those_of_the_sentence_are_read_by_no_command(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "d.json"
+    content = made(database, output, "--link-budget", "3%", "--after", "7d")
+    content["data"]["days"] = ["2020-01-01", content["data"]["days"][1]]
+    output.write_text(json.dumps(content), encoding="utf-8")
+    for command in (
+        ["export", str(output), "--to", "json"],
+        ["check", str(output), "--db", database],
+    ):
+        assert "`data.days`" in refused(capsys, *command)
+
+
 @pytest.mark.parametrize("options", [[], ["--after", "7d,28d", "--unit", "both"]])
 def test_gate_check_and_checker_judge_links(
     options: list[str], database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

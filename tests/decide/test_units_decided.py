@@ -76,6 +76,98 @@ def test_what_changes_between_visits_is_allowed_for_one_visit_and_not_for_all(
         assert "Nothing is promised of more days" in found[unit]["guarantee"]
 
 
+def test_one_visit_must_keep_the_budget_too_where_users_came_back(tmp_path: Path) -> None:
+    """By default: a condition more, and none in the place of what holds at every look.
+
+    The last `network` of each is one of nine; the first is nearly everybody's own.
+    """
+    log = tmp_path / "log.csv"
+    with log.open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["user", "time", "network", "depth"])
+        for user in range(USERS):
+            lines.writerow([f"u{user}", "2026-03-01", f"n{9 + user // 2}", user % 2])
+            lines.writerow([f"u{user}", "2026-03-02", f"n{user % 9}", user % 2])
+    changed = str(tmp_path / "log.duckdb")
+    assert run(["ingest", str(log), "--db", changed, "-q"]) == 0
+    output, old = tmp_path / "d.json", tmp_path / "old.json"
+    found = made(changed, output, "network,depth")
+    last = made(changed, old, "network,depth", "--unit", "last")
+    assert last["recommended"] == ["depth", "network"]
+    assert found["policy"]["visits"] == "last+visit"
+    assert (found["recommended"], found["undecided"]) == (["depth"], [["network"]])
+    assert found["proof"]["allow"] == last["proof"]["allow"]  # no price
+    promise = last["guarantee"].split(" Last values")[0]
+    assert found["guarantee"].startswith(promise)
+    assert (
+        "As surely it holds, at one look, for a site that reads one visit of each"
+        in found["guarantee"]
+    )
+    for command in (["audit", "certificate"], ["check"]):
+        for file in (str(output), str(old)):
+            assert run([*command, file, "--db", changed]) == 0
+    assert run(["gate", str(output), "--want", "network", "--db", changed]) == 3
+    assert run(["gate", str(output), "--want", "depth", "--db", changed]) == 0
+    allowed = found | {"allow": last["allow"], "undecided": [], "recommended": last["recommended"]}
+    output.write_text(json.dumps(allowed), encoding="utf-8")
+    assert run(["audit", "certificate", str(output), "--db", changed]) not in {0, 3}
+
+
+def test_by_default_one_visit_is_a_condition_only_with_what_it_goes_with(
+    database: str, tmp_path: Path
+) -> None:
+    output = tmp_path / "d.json"
+    for expected, options in (
+        ("last+visit", []),
+        ("last+visit", ["--until", "2999-01-01"]),
+        (None, ["--unit", "last"]),
+        (None, ["--given", "font"]),
+        (None, ["--setting", "sample"]),
+        (None, ["--engine", "duckdb"]),
+        (None, ["--until", "2026-03-02"]),  # one visit each
+    ):
+        found = made(database, output, "network,depth", *options)
+        assert found["policy"].get("visits") == expected, options
+
+
+def test_a_union_is_tested_by_all_units_that_the_other_decision_keeps(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also of an API that is no candidate: its visits are among those that are drawn."""
+    other, output = tmp_path / "other.json", tmp_path / "d.json"
+    beside = ["--union-with", str(other)]
+    asked = [*ASKED[:-1], "--db", database, "-q", "-o", str(output), *beside]
+    for theirs, ours in (("visit", "last"), ("last+visit", "last"), ("visit", None)):
+        made(database, other, "network", "--unit", theirs)
+        capsys.readouterr()
+        unit = [] if ours is None else ["--unit", ours]
+        code = run(["decide", *asked, "--candidates", "depth", *unit])
+        assert (code == 2) == (ours == "last"), (theirs, ours)
+        said = capsys.readouterr().err.strip()
+        if code == 2:
+            assert len(said.splitlines()) == 1
+            assert f"`visits` = {theirs}" in said
+    content = json.loads(output.read_text(encoding="utf-8"))
+    assert content["policy"]["visits"] == "last+visit"
+    assert [each["verdict"] for each in content["union_with"]] == ["allow"]
+    assert run(["audit", "certificate", str(output), "--db", database]) == 0
+
+
+@pytest.mark.parametrize("unit", ["last", "path"])
+def test_a_question_that_was_registered_keeps_its_unit(unit: str, tmp_path: Path) -> None:
+    """One visit more to test is no other question; all visits in place of last values are."""
+    database, policy = str(tmp_path / "log.duckdb"), tmp_path / "policy.toml"
+    asked = 'k = 10\npopulation = 2500\nbudget = 0.2\ncandidates = ["network", "depth"]\n'
+    policy.write_text(f'{asked}unit = "{unit}"\n', encoding="utf-8")
+    assert run(["decide", "--register", str(policy), "--db", database]) == 0
+    written(tmp_path / "log.csv")
+    output = tmp_path / "d.json"
+    words = ["decide", *ASKED[:-1], "--candidates", "network,depth", "--db", database, "-q"]
+    assert run([*words, "-o", str(output)]) == 0
+    found = json.loads(output.read_text(encoding="utf-8"))
+    assert (found["registered"], found["policy"]["visits"]) == (unit == "last", "last+visit")
+
+
 def test_windows_are_checked_by_visits(
     database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -138,6 +230,25 @@ def test_a_visit_is_never_put_together_of_two() -> None:
     source = VisitSource(visits)
     # a1 with b2 would be a second value of b beside each value of a
     assert source.spectrum(["a", "b"]).counts.tolist() == source.spectrum(["a"]).counts.tolist()
+
+
+def test_pooled_groups_of_visits_prove_what_exact_ones_do_and_nothing_else(
+    database: str, tmp_path: Path
+) -> None:
+    """A user is in all draws: k members of pools of several draws may be one and the same."""
+    output, pooled = tmp_path / "d.json", tmp_path / "pooled.json"
+    content = made(database, output, "network,font", "--unit", "both")
+    audit = ["audit", "certificate", str(output)]
+    assert run([*audit, "--db", database, "--write-spectra", str(pooled)]) in {0, 3}
+    assert run([*audit, "--spectra", str(pooled)]) in {0, 3}
+    told = json.loads(pooled.read_text(encoding="utf-8"))["spectra"]
+    [fonts] = [each for each in told if each["apis"] == ["font"]]
+    assert sum(users for *_, users in fonts["groups"]) == DRAWS * USERS
+    for groups in (fonts["groups"], fonts["beside"]["path"]):
+        assert all(users >= 9 for least, _, users in groups if least < 10)
+    content |= {"allow": [["font", "network"]], "undecided": [], "recommended": []}
+    output.write_text(json.dumps(content), encoding="utf-8")
+    assert run([*audit, "--spectra", str(pooled)]) not in {0, 3}
 
 
 @pytest.mark.parametrize("unit", ["both", "visit", "path"])

@@ -1,4 +1,4 @@
-"""From how many users on any test could decide a set: theorem D."""
+"""From how many users on any test could decide a set."""
 
 from __future__ import annotations
 
@@ -50,6 +50,13 @@ def test_two_laws_that_no_counts_tell_apart_are_not_decided() -> None:
     for far in (0.8, 1.25):
         found = possible(drawn(law, USERS), USERS, truth * far, population=population)
         assert found is None or found > 10 * USERS
+
+
+@pytest.mark.parametrize("delta", [0.5, 0.9])
+def test_where_a_coin_decides_one_user_is_enough_or_nobody_can_tell(delta: float) -> None:
+    question = {"users": 1_000, "k": 5, "population": 1_000, "budget": 0.05}
+    spectra = [CountSpectrum.from_counts([1] * rare + [1_000 - rare]) for rare in (0, 50, 200)]
+    assert [*users_possible(spectra, delta=delta, **question)] == [1, None, 1]
 
 
 def test_tiers_are_told_apart_as_one_binomial_test_tells_them() -> None:

@@ -1,4 +1,4 @@
-"""Half of delta for sets of the names of the first log: theorem E."""
+"""Half of delta for sets of the names of the first log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 from scipy.optimize import linprog
 from scipy.sparse import csr_matrix
 
+from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.looks import LARGEST_BLOCKED, Drawing, decision_criteria, level_terms
+from fpmonitor.spectrum import CountSpectrum
 
 NAMES, FIRST = 6, 3
 
@@ -65,6 +67,17 @@ def test_the_levels_of_blocking_add_up_to_delta() -> None:
     assert total <= 0.05 * (1 + 1e-9)
     assert total > 0.03
     assert len({*np.round(within[1 : LARGEST_BLOCKED + 1], 12).tolist()}) == 1
+
+
+@pytest.mark.parametrize("first", [0, 150])
+def test_limits_of_a_large_set_of_many_names_are_limits(first: int) -> None:
+    """A collection of more than 1,000 names: 1 / C(10,000, 200) is no float above 0."""
+    asked = {"users": 1000, "k": 5, "population": 1000, "delta": 0.05, "universe": 10_000}
+    limits = exposure_limits(**asked, drawing=Drawing(first=first))
+    alone = exposure_limits(**asked)
+    assert limits.log_term(200) - alone.log_term(200) == pytest.approx(math.log(2), abs=1e-9)
+    lower, upper = limits.of(CountSpectrum.from_counts([1000]), 200)
+    assert 0 == lower < upper <= 1
 
 
 def test_what_each_pays() -> None:

@@ -120,7 +120,7 @@ def designed_for(
 
 
 def test_a_value_counts_for_the_budget_at_most() -> None:
-    """Five tiers of 12 % and more, each of which must hold a tenth: theorem H."""
+    """Five tiers of 12 % and more, each of which must hold a tenth."""
     law = np.array([0.12, 0.15, 0.2, 0.23, 0.3])
     cells = design_cells(0.97 * 2_000, ExposureFunction(100_000, 1_000_000), 0.01)
     capped, plain = (designed_for(each, law, 0.05) for each in (cells.capped(0.05), cells))

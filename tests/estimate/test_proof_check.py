@@ -82,6 +82,26 @@ def test_a_design_of_another_number_than_was_expected_has_no_more_of_delta() -> 
     assert answers(2050) == {"form"}
 
 
+def test_one_look_at_many_users_with_k_a_half_of_the_population_is_proved() -> None:
+    """5,000 of a value at the threshold are enough: the mean is then below 0.9 of the users."""
+    criteria = decision_criteria(
+        users=12_000,
+        k=100,
+        population=200,
+        budget=0.05,
+        delta=0.05,
+        universe=4,
+        drawing=Drawing(expected=12_000),
+        whole_menu=False,
+    )
+    content = criteria.proofs(4)["allow"]
+    [design] = content["designs"]
+    assert design["mean"] < 0.9 * 12_000
+    assert check_proof(content, once=True) == ""
+    design["mean"] *= 0.98  # of another base, which has a smaller share of delta
+    assert check_proof(content, once=True) == "form"
+
+
 def _nats(content: dict[str, Any]) -> None:
     content["nats"][1:] = [nats - 1e-6 for nats in content["nats"][1:]]
 

@@ -417,6 +417,11 @@ def test_targets_of_a_folder_without_firefox_are_refused(
         installed_targets(tmp_path)
     assert run(["lists", "targets", "--from", str(tmp_path)]) == 2
     assert "/usr/lib/firefox" in capsys.readouterr().err
+    with zipfile.ZipFile(tmp_path / "omni.ja", "w") as omni:
+        for name in ("RFPTargetConstants", "AppConstants"):
+            omni.writestr(f"modules/{name}.sys.mjs", "export const Other = {};")
+    with pytest.raises(InputError, match="no targets of Firefox"):
+        installed_targets(tmp_path)
 
 
 def test_targets_of_an_omni_ja_can_be_exported_for(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import random
 import re
 import sqlite3
 import subprocess
@@ -27,11 +28,15 @@ from fpmonitor.cli import run
 from fpmonitor.cli.ldp import _matrix
 from fpmonitor.cli.questions import read_weights
 from fpmonitor.cli.statistics import _read_sets
+from fpmonitor.collectors import csv_text
+from fpmonitor.collectors.log_forms import MOST_FIELDS
+from fpmonitor.collectors.text_logs import forms_of
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError
 from fpmonitor.export.csv import csv_rows
 from fpmonitor.export.enforce import ControlExporter
 from fpmonitor.export.firefox_targets import installed_targets, target_table
+from fpmonitor.logs import log_file as log_file_module
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
 from fpmonitor.logs.log_file import zstd
@@ -56,8 +61,10 @@ from fpmonitor.serve.records import (
 )
 from fpmonitor.serve.requests import RefusedRequestError
 from fpmonitor.store import ingest as ingest_module
+from fpmonitor.store.database import Database
 from fpmonitor.store.transfer import read_export
 from fpmonitor.store.transforms import read_transforms
+from fpmonitor.store.windows import list_spans
 from tests.decided import decided
 
 if TYPE_CHECKING:
@@ -353,6 +360,45 @@ def test_a_bomb_is_refused_before_it_unpacks(tmp_path: Path, pack: Any) -> None:
         ingested(path)
 
 
+def test_a_bomb_is_refused_before_a_copy_of_it_unpacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrays, lines below remarks and wrapped lines are copied, and copies are not packed."""
+    monkeypatch.setattr(log_file_module, "_FREE_EXPANSION_BYTES", 1_000)
+    row = RECORD.strip()
+    for content in (
+        b"[" + b",".join([row] * 40_000) + b"]",
+        b"# a report\n# of August\nuser,a\n" + b"u,1\n" * 200_000,
+        b"\xef\xbb\xbf" + RECORD * 40_000,
+        b'{"data": {"user": "u", "a": 1}}\n' * 40_000,
+    ):
+        path = tmp_path / "bomb.gz"
+        path.write_bytes(gzip.compress(content))
+        with pytest.raises(InputError, match="unpacks to more than 300 times its size"):
+            ingested(path)
+
+
+AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:153.0) Gecko/20100101 Firefox/153.0"
+CUT = {
+    "below remarks": "# a report\n# of August\nuser,a\n" + "u%,%\n" * 30_000,
+    "an array": "[" + '{"user": "u%", "a": "%"},' * 9_000 + '{"user": "u", "a": "b"}]',
+    "within a member": '{"log": "192.0.2.% - % [01/Mar/2026:10:00:00 +0000] '
+    f'\\"GET / HTTP/1.1\\" 200 9 \\"-\\" \\"{AGENT}\\""}}\n' * 4_000,
+    "pairs": f'time=2026-03-01T10:00:00Z user=u% status=% method=GET agent="{AGENT}"\n' * 6_000,
+}
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("form", CUT)
+def test_a_packed_log_that_breaks_off_is_refused(tmp_path: Path, form: str) -> None:
+    numbers = random.Random(0)
+    text = re.sub("%", lambda _: str(numbers.randrange(10**9)), CUT[form])
+    path = tmp_path / "cut.gz"
+    path.write_bytes(gzip.compress(text.encode())[:-3_000])
+    with pytest.raises(InputError, match=r"cannot be read \(Compressed file ended"):
+        ingested(path, column_map=ColumnMap(visitor=form == "within a member"))
+
+
 @pytest.mark.long
 def test_a_small_parquet_file_of_many_equal_rows_is_refused_unless_that_is_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -519,6 +565,132 @@ def test_a_long_line_of_an_access_log_is_rejected_at_once(tmp_path: Path) -> Non
     path.write_text(line.format("a") + line.format("[01/Jan/2026:00:00:00 +0000] " * 2000))
     report = ingested(path, collector="accesslog", column_map=ColumnMap({"user": "row"}))
     assert outcome(report) == (1, 1)
+
+
+EXTENDED = "date time c-ip cs-method cs-uri-stem sc-status cs(User-Agent)"
+EXTENDED_LINE = f"2026-03-01 10:00:00 192.0.2.1 GET /a 200 {AGENT.replace(' ', '+')}"
+
+
+def test_any_header_of_an_extended_log_is_read_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "w3c.log"
+    rows = ColumnMap({"user": "row"})
+    path.write_text(f"#Date:\n#Fields: {EXTENDED}\n{EXTENDED_LINE}\n")
+    assert outcome(ingested(path, column_map=rows)) == (1, 0)
+    path.write_text(f"#Fields: {EXTENDED} x-a x-a\n{EXTENDED_LINE} 1 2\n")
+    assert outcome(ingested(path, column_map=rows)) == (1, 0)
+    path.write_text(f"#Fields: {EXTENDED} {'f ' * 6_000}\n{EXTENDED_LINE}{' -' * 6_000}\n")
+    with pytest.raises(InputError, match="6,007 fields"):
+        ingested(path, column_map=rows)
+
+
+def test_quotes_keep_no_log_from_being_told_by_its_values(tmp_path: Path) -> None:
+    """One that is not closed went through all lines; each in place of none doubled the tries."""
+    path = tmp_path / "unnamed.log"
+    address = "192.0.2.1|2026-03-01T10:00:00Z"
+    path.write_text(f'"a {AGENT}\n' + f"{address}|{AGENT}|{'x' * 1000}\n" * 199)
+    assert ingested(path, column_map=ColumnMap({"user": "row"})).stored == 199
+    quoted, fewer = '|"a"' * 60, '|"a"' * 59
+    path.write_text(f"{address}|{AGENT}{quoted}\n" * 50 + f"{address}|{AGENT}{fewer}\n")
+    report = ingested(path, column_map=ColumnMap({"user": "row"}))
+    assert outcome(report) == (50, 1)
+
+
+def test_thousands_of_captured_headers_in_a_line_are_no_columns(tmp_path: Path) -> None:
+    """30,000 of them took minutes: each column looks through all lines."""
+    line = (
+        "10.0.1.2:3 [06/Feb/2009:12:14:14.655] in s/s1 10/0/30/69/109 200 2750 - - ---- "
+        '1/1/1/1/0 0/0 {{{}}} {{}} "GET / HTTP/1.1"\n'
+    )
+    path = tmp_path / "haproxy.log"
+    path.write_text(line.format(f"{AGENT}|x") * 5 + line.format("x|" * 5_000))
+    with log_files([str(path)]) as [log]:
+        [form] = forms_of(log)
+    assert form.captured[0] == "http:user-agent"
+    assert len(form.captured) == MOST_FIELDS
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("part", ["a.", "req_", "http:"])
+def test_a_name_of_thousands_of_parts_means_nothing_at_once(tmp_path: Path, part: str) -> None:
+    """Each part was looked up with all behind it: 4,000 took 10 s."""
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"user": "u", f"{part * 20_000}x": 1, "b": 2}) + "\n")
+    assert outcome(ingested(path)) == (1, 0)
+
+
+def test_a_text_of_colons_is_told_from_an_address_at_once(tmp_path: Path) -> None:
+    """8,000 took 4 s, and time grew with their square."""
+    path = tmp_path / "requests.jsonl"
+    request = {"ip": ":" * 200_000 + "x", "status": 200, "method": "GET", "User-Agent": AGENT}
+    path.write_text(json.dumps(request) + "\n")
+    with pytest.raises(InputError, match="each row is a request"):
+        ingested(path)
+
+
+def test_a_file_of_a_byte_order_mark_alone_is_empty(tmp_path: Path) -> None:
+    path = tmp_path / "empty.csv"
+    path.write_bytes(b"\xef\xbb\xbf")
+    with pytest.raises(InputError, match="the file is empty"):
+        ingested(path)
+
+
+def test_a_quote_of_a_table_of_results_that_is_not_closed_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_text, "_READ_BYTES", 4_000)  # in place of 32 MB
+    result = {"components": {name: {"value": 1, "duration": 2} for name in ("fonts", "math")}}
+    cell = json.dumps(result).replace('"', '""')
+    path = tmp_path / "results.csv"
+    path.write_text("result,user\n" + "none,u\n" + f'"{cell}",u\n' * 8 + '"' + "u,v\n" * 2_000)
+    with pytest.raises(InputError, match="line 11: a field is longer than"):
+        ingested(path, collector="fingerprintjs")
+
+
+def test_columns_beside_texts_of_json_may_differ_in_case_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("user,a,A,info\n" + 'u,1,2,"{""b"": 3}"\n')
+    report = ingested(path)
+    assert (outcome(report), report.apis) == ((1, 0), 3)
+
+
+@pytest.mark.parametrize("version", [{"of": "u1"}, ["u1"], True])
+def test_what_is_no_version_of_a_library_names_no_source(tmp_path: Path, version: Any) -> None:
+    """It would be a source of one user."""
+    components = {"screen": {"colorDepth": 24}, "system": {"platform": "a"}, "math": {"b": {}}}
+    record = {"user": "u", "thumbmark": "f", "version": version, "components": components}
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(record) + "\n")
+    ingested(path)
+    with Database(tmp_path / "store" / "x.duckdb") as database:
+        spans = list_spans(database, "source")
+    assert [span.name for span in spans] == ["thumbmarkjs 1"]
+
+
+def test_a_view_in_the_place_of_a_table_of_openwpm_is_not_run(tmp_path: Path) -> None:
+    """It may have no end."""
+    path = tmp_path / "view.sqlite"
+    columns = "1 AS symbol, 2 AS script_url, 3 AS operation"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            "CREATE VIEW javascript AS WITH RECURSIVE endless(i) AS "
+            f"(SELECT 1 UNION ALL SELECT i + 1 FROM endless) SELECT {columns} FROM endless LIMIT 9"
+        )
+        connection.commit()
+    with (
+        Monitor(tmp_path / "x.duckdb", create=True) as monitor,
+        pytest.raises(InputError, match="no table `javascript`"),
+    ):
+        monitor.store_demand([str(path)])
+
+
+@pytest.mark.parametrize("scripts", [5, "https://s.example/x.js", None, [[1]]])
+def test_any_part_of_an_inspection_of_blacklight_is_read(tmp_path: Path, scripts: Any) -> None:
+    path = tmp_path / "inspection.json"
+    reports = {"canvas_fingerprinters": {"data_url": scripts}, "canvas_font_fingerprinters": 7}
+    path.write_text(json.dumps({"uri_ins": "https://a.example/", "reports": reports}))
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        [report] = monitor.store_demand([str(path)])
+    assert report.stored == (scripts == [[1]])
 
 
 def test_a_damaged_database_of_openwpm_is_refused(tmp_path: Path) -> None:

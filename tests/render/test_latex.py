@@ -45,3 +45,12 @@ def test_names_are_text_for_tex(where: str) -> None:
     assert r"\textbackslash{}input\{/etc/passwd\} \& 50\% \$x\$ \#1" in text
     assert "\u202e" not in text
     assert "\x00" not in text
+
+
+@pytest.mark.parametrize("value", ["[object Object]", "*"])
+def test_a_row_begins_with_no_option_of_the_line_above(value: str) -> None:
+    r"""TeX takes a bracket or an asterisk behind `\\` and `\midrule` for their option."""
+    table = Table(columns=columns("text", ("languages", "value")), rows=[["x"], [value]])
+    lines = latex(Output(tables=[table], rows=[])).splitlines()
+    [row] = [line for line in lines if value in line]
+    assert not row.startswith(value)

@@ -9,7 +9,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import fpmonitor
+from fpmonitor.answers.apart import UnionBound
 from fpmonitor.answers.compare import compare_decisions, compare_sets
+from fpmonitor.answers.withheld import Coarser, Withheld
 from fpmonitor.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -65,3 +67,29 @@ def test_results_show_themselves(results: list[Result]) -> None:
         tables = ET.fromstring(f"<div>{shown}</div>").findall("table")
         assert all(table.findall("tbody/tr") for table in tables[:1]), type(result)
         assert tables, type(result)
+
+
+def test_results_with_members_of_members_show_themselves() -> None:
+    """A notebook showed a traceback in the place of each."""
+    coarser = Coarser(words="rounded", transform={"round": 10}, lower=0.1, upper=0.2, fits=False)
+    withheld = Withheld(
+        api=HOSTILE,
+        reason="r",
+        lower=0.1,
+        upper=0.2,
+        coarser=(coarser,),
+        is_undecided=False,
+        users_needed=None,
+    )
+    union = UnionBound(
+        apis=("a",),
+        upper=0.1,
+        kept=(3, 4),
+        users=(50, 60),
+        budget=0.1,
+        k=10,
+        population=100,
+        delta=0.05,
+    )
+    assert "rounded" in withheld._repr_html_()
+    assert "3, 4" in union._repr_html_()

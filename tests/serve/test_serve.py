@@ -44,7 +44,7 @@ from fpmonitor.serve import lists as lists_module
 from fpmonitor.serve import service as service_module
 from fpmonitor.serve.app import service_app
 from fpmonitor.serve.asked import ForwardedAnswer, ForwardedRequest
-from fpmonitor.serve.asking import Here
+from fpmonitor.serve.asking import Apart, Here
 from fpmonitor.serve.config import ServeConfig, read_config
 from fpmonitor.serve.frames import PolicyReport, Reports, read_frames
 from fpmonitor.serve.keys import add_key, read_keys, remove_key
@@ -272,7 +272,10 @@ def test_too_much_at_once_is_put_off(tmp_path: Path) -> None:
             client.post("/v1/observations", content=lines(range(4)), headers=TEXT) for _ in range(4)
         ]
         assert [answer.status_code for answer in statuses] == [202, 202, 429, 429]
-        assert int(statuses[-1].headers["retry-after"]) >= 1
+        assert 6 <= int(statuses[-1].headers["retry-after"]) <= 12, "2 of 4 records at 10 a minute"
+        client.post("/v1/observations", content=lines(range(2)), headers=TEXT)
+        more = client.post("/v1/observations", content=lines(range(100)), headers=TEXT)
+        assert int(more.headers["retry-after"]) <= 60, "more than a minute's records need one"
     with client_of(config_of(tmp_path, max_spool_bytes=1)) as client:
         client.post("/v1/observations", content=lines(range(4)), headers=TEXT)
         full = client.post("/v1/observations", content=lines(range(4)), headers=TEXT)
@@ -1236,6 +1239,58 @@ def test_a_segment_that_cannot_be_stored_is_set_aside(tmp_path: Path) -> None:
     assert len(stored(tmp_path)) == 2
     [kept] = (folder / "refused").iterdir()
     assert kept.read_text() == '{"no": "result"}\n'
+
+
+def test_a_damaged_segment_that_the_database_refuses_is_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stopped all that came after it: its halves could not be made."""
+    config = config_of(tmp_path)
+    with client_of(config) as client:
+        for user in range(3):
+            sent = lines(range(user, user + 1))
+            assert client.post("/v1/observations", content=sent, headers=TEXT).status_code == 202
+        asyncio.run(service_of(client).spool.write_waiting())
+        [segment] = asyncio.run(service_of(client).spool.close_segments())
+        segment.write_bytes(segment.read_bytes()[:-1])
+
+        def refuse(*_: Any, **__: Any) -> None:
+            raise InputError("refused")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("fpmonitor.serve.moving.ingest_log", refuse)
+            asyncio.run(service_of(client).move())
+        assert client.get("/healthz").json()["status"] == "failing", "acknowledged bytes are gone"
+        client.post("/v1/observations", content=lines(range(5, 7)), headers=TEXT)
+    assert len(stored(tmp_path)) == 2
+    refused = sorted((tmp_path / "s.duckdb.spool" / "refused").iterdir())
+    records = "".join(one.read_text() for one in refused if one.suffix == ".jsonl").splitlines()
+    assert [json.loads(record)["user"] for record in records] == ["u0", "u1"]
+    assert sum(one.suffix == ".damaged" for one in refused) == 1
+
+
+def test_who_asks_a_process_that_ends_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also who asks once its answers are read no more, while it is waited for."""
+    below = tmp_path / "below"
+    below.write_text("#!/bin/sh\nprintf '\\001\\000\\000\\000\\301'\nexec sleep 60\n")  # no message
+    below.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(below))
+    monkeypatch.setattr("fpmonitor.serve.asking._GRACE", 1.0)
+
+    async def asked() -> None:
+        apart = Apart(config_of(tmp_path), None)
+        waiting = []
+        for _ in range(8):
+            waiting.append(asyncio.create_task(apart.look()))
+            await asyncio.sleep(0.1)
+        found = await asyncio.wait_for(
+            asyncio.gather(*waiting, return_exceptions=True), patience(30)
+        )
+        assert all(isinstance(one, StoreError) for one in found), found
+
+    asyncio.run(asked())
 
 
 def test_requests_that_wait_together_share_one_write(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_plan_stores_nothing_and_its_map_is_taken_by_the_next_ingest(
     }
     said = tomllib.loads(Path("map.toml").read_text(encoding="utf-8"))
     assert said["columns"]["user"] == "who"
-    assert said["columns"]["time"] in {"seen", "born"}
+    assert said["columns"]["time"] == "seen"
     assert {"zone", "ip", "hidden"} < set(said["ignore"])
     assert said["apis"] == {"userAgent": "Navigator.userAgent"}
     assert run(["ingest", str(log), "--columns", "map.toml"]) == 0
@@ -62,6 +62,18 @@ def test_a_plan_stores_nothing_and_its_map_is_taken_by_the_next_ingest(
     capsys.readouterr()
     assert run(["db", "apis", "--format", "json", "--k", "2"]) == 0
     assert [api["api"] for api in json.loads(capsys.readouterr().out)] == ["userAgent"]
+
+
+def test_a_plan_keeps_the_time_of_the_records_beside_other_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last column of times was named, and the one that ingest reads was ignored."""
+    monkeypatch.chdir(tmp_path)
+    LOG.select(user="who", time="seen", created="born", userAgent="userAgent").write_csv("log.csv")
+    assert run(["ingest", "--plan", "log.csv", "map.toml"]) == 0
+    said = tomllib.loads(Path("map.toml").read_text(encoding="utf-8"))
+    assert said["columns"] == {"user": "user", "time": "time"}
+    assert said["ignore"] == ["created"]
 
 
 def test_what_is_no_api_of_the_first_log_stops_no_later_one(

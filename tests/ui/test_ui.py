@@ -88,7 +88,9 @@ def test_a_name_of_a_stranger_that_points_here_is_refused(client: TestClient, ho
     assert client.get("/", headers={"Host": host}).status_code == 403
 
 
-@pytest.mark.parametrize("origin", [None, "null", "http://evil.example", "http://127.0.0.1:9"])
+@pytest.mark.parametrize(
+    "origin", [None, "null", "http://evil.example", "http://127.0.0.1:9", "http://["]
+)
 def test_forms_of_other_pages_change_nothing(
     client: TestClient, tmp_path: Path, origin: str | None
 ) -> None:
