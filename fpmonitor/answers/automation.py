@@ -85,6 +85,7 @@ def report_automation(
     audience = population.audience
     unsafe = may_count_below(audience, wanted=show_counts_below_k)
     least = 0 if unsafe else k
+    # Signs are counted among all, also where the question leaves automation out.
     everybody = population.seen_by(replace(population.view, drop_automation=False))
     users, signs = everybody.users, everybody.signs
     automated = everybody.automated

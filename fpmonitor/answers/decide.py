@@ -164,6 +164,7 @@ def _decide_counted(
         # Visits are drawn of those that brought anything that is asked of, also by other decisions.
         counted = users.source(begun.asked, decide_question.engine)
         counted = cast("SourceBeside", counted).selected(candidates)
+    # Noted by the source that counted, whatever engine was asked for.
     in_memory = isinstance(unit_source(counted, USERS), MemorySource | PathSource)
     begun = replace(begun, engine="memory" if in_memory else counter)
     with INTERRUPTS.held():

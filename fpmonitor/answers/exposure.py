@@ -290,6 +290,7 @@ def report_exposures(
     check_visits(question, cohort, visits=details.visits, followed=details.followed)
     by_visits = details.visits
     if by_visits is None:
+        # Nobody said: visits are read where users came again, whose last values may be of several.
         by_visits = came_several_times(population, question, cohort, sum(map(len, wanted)))
     users = population
     if by_visits or details.followed:

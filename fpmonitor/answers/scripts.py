@@ -361,6 +361,7 @@ def _stability(now: Mapping[str, float], then: Mapping[str, float]) -> Stability
 
 def _related(host: str, site: str) -> bool:
     """Whether a host and the host of a page belong together, as far as their names tell."""
+    # `cdn.a.example` belongs to `www.a.example`, though neither ends in the other.
     site = site.removeprefix("www.")
     return host == site or host.endswith(f".{site}") or site.endswith(f".{host}")
 
@@ -373,6 +374,7 @@ def _categories(script: str, listed: Mapping[str, Sequence[str]]) -> tuple[str, 
 
 
 def _agreement(lines: Sequence[ScriptLine]) -> Agreement:
+    # Lists of hosts are about third parties; a site's own script is in none.
     foreign = [line for line in lines if line.is_foreign]
     blocked = {line.host for line in foreign if line.verdict == "block"}
     named = {line.host for line in foreign if line.listed}

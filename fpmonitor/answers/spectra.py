@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from fpmonitor.population.population import Population
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
+# Shares and levels that were computed in another order differ in their last digits.
 _ROUNDING = 1e-9
 _DAY = timedelta(days=1)  # an answer is listed when it is given, before or after midnight
 _OTHERWISE = "not as in the data"

@@ -190,6 +190,7 @@ class Standing:
     @property
     def doubtful(self) -> list[str]:
         """Begins of windows of which corrected logs may say something else."""
+        # A window that showed a violation may have had a wrong log, too.
         since = [found.since for found in self.sets if found.verdict == "block"]
         return list(dict.fromkeys([*self.faulty, *since]))
 
@@ -363,6 +364,7 @@ def told_before(
     if decision.made is None or after.until is None:
         return []
     oldest = datetime.fromisoformat(after.until) - _SAID_AGAIN
+    # Without windows nobody knows which days a notice was about.
     known = [body for body in notices if body.get("until") is not None]
     ends = [datetime.fromisoformat(body["until"]) for body in known]
     return [

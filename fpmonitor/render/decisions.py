@@ -488,6 +488,7 @@ def _kind(entry: ListedQuestion) -> str:
 def _answer_cells(answer: AnswerSummary | None) -> Sequence[Cell]:
     if answer is None:
         return ()
+    # An interrupted search has found some of each.
     counts = f"{answer.allow:,} / {answer.block:,} / {answer.undecided:,}"
     return answer.users, answer.level, counts + " at least" * (not answer.complete)
 

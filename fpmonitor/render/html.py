@@ -249,6 +249,7 @@ def _one_more(findings: Findings) -> str:
 def _border(decision: Decision) -> str:
     if not decision.allow:
         return "<p>No set is allowed.</p>"
+    # The largest first, as only so many are shown.
     sets = sorted(decision.allow, key=lambda apis: (-len(apis), apis))
     apis = decision.policy.candidates
     shown = sets[: min(_MOST_SETS, max(_MOST_CELLS // len(apis), 1))]

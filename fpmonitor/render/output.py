@@ -62,6 +62,8 @@ class Output:
         return replace(
             self,
             tables=[table.of_unit(unit) for table in self.tables],
+            # CSV has words in its head, as tables do; JSON is read by programs, which know the
+            # names.
             rows=[{spoken(name, unit): cell for name, cell in row.items()} for row in self.rows],
             document=document,
             preface=[spoken(text, unit) for text in self.preface],

@@ -68,6 +68,7 @@ def _disconnect(report: ScriptReport) -> str:
 
 
 def _tracker_radar(report: ScriptReport) -> str:
+    # Sites on which a script was seen: of a page that loads none the crawl says nothing.
     crawled = len({site for line in report.scripts for site in line.sites})
     by_host: dict[str, list[ScriptLine]] = defaultdict(list)
     for line in report.scripts:
@@ -104,6 +105,7 @@ def _score(line: ScriptLine) -> int:
 
 def _instrumented(api: str) -> str:
     """Return an API as instrumentation calls it: `Navigator.prototype.userAgent`."""
+    # Stored under the name that the instrumentation gave, behind its source.
     if api.startswith("x:"):
         return api.split(":", 2)[2]
     interface, _, member = api.rpartition(".")

@@ -39,6 +39,7 @@ def batches_output(reports: Sequence[BatchReport]) -> Output:
         ],
     )
     documents = [report.to_json() for report in reports]
+    # An account has a row per member, which no cell of CSV can hold.
     rows = [{**document, "account": None} for document in documents]
     for row in rows:
         del row["account"]

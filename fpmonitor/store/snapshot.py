@@ -208,7 +208,6 @@ def read_coded_users(
     """Read all users of a window, and count its visits.
 
     Args:
-        database, window: What is read.
         columns: Of all its APIs.
         words_of: Number of an API -> words of its values, by their numbers.
 

@@ -61,6 +61,7 @@ def read_visits(
     row = np.minimum(np.searchsorted(numbers, users), len(numbers) - 1)
     is_present = numbers[row] == users  # visits that brought nothing leave no row
     order = np.flatnonzero(is_present)[np.lexsort((ids[is_present], times[is_present]))]
+    # In the order of time: the lowest place of a session is that of its first visit.
     sessions, place = np.unique(np.asarray(found["session"])[order], return_inverse=True)
     first = np.full(len(sessions), len(order))
     np.minimum.at(first, place, np.arange(len(order)))

@@ -243,8 +243,7 @@ def read_window(database: Database, span: Span, apis: Sequence[str]) -> WindowRo
     """Codes of some APIs of every user of a window; an empty array each where it holds no user.
 
     Args:
-        database, span: The open database and one of its windows.
-        apis: The APIs to read. Their codes mean the same in every window.
+        apis: Their codes mean the same in every window.
 
     Raises:
         UnknownNameError: No observation of one of them, at any time.
@@ -341,6 +340,7 @@ def window_at(moment: datetime, period: Division) -> datetime:
 
 def end_of(since: datetime, period: Division) -> datetime:
     """Return when the calendar window that begins at a moment ends."""
+    # No overflow: only times of the years 1 to 9998 are stored.
     if period == "month":
         return (since.replace(day=1) + timedelta(days=32)).replace(day=1)
     return since + timedelta(days=7 if period == "week" else 1)

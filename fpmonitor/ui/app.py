@@ -276,6 +276,7 @@ class _Addresses:
     async def exposure(self, request: Request) -> Response:
         """Show what the ticked APIs expose; what was counted first, where limits take longer."""
         question = PageQuestion.of(request.query_params)
+        # The answer that was counted asks for the rest by itself, with `whole`.
         at_once = "whole" not in request.query_params
         explored = await run_in_threadpool(self._desk.explore, question, at_once=at_once)
         return fragment(
@@ -440,6 +441,7 @@ async def _form(request: Request) -> dict[str, str]:
     body = b""
     async for chunk in request.stream():
         body += chunk
+        # While it comes in: a length that is stated may be wrong, or missing.
         if len(body) > _MOST_BYTES:
             raise InputError(f"a form of more than {_MOST_BYTES:,} bytes")
     fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)

@@ -309,6 +309,7 @@ class Desk:
             listed = [
                 _listed(name, exporter, decision, options)
                 for name, exporter in exporters.items()
+                # What programs do with a plain list is up to them: no page can say what it leaves.
                 if not isinstance(exporter, PlainExporter)
             ]
             # What hides most comes first.
