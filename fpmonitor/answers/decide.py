@@ -564,13 +564,15 @@ def with_all_candidates(population: Population, decision: Decision) -> Populatio
 
 
 def called_as(decision: Decision, population: Population) -> Decision:
-    """Return a decision with its candidates called as in the log of some users.
+    """Return a decision with its candidates, and what else it names, called as in a log of users.
+
+    What is no candidate keeps its name where the log has no other.
 
     Raises:
         UnknownNameError: The log lacks one.
         InputError: It holds one twice, or two as one, or means another API by the same name.
     """
-    candidates = decision.policy.candidates
+    candidates, cohorts = decision.policy.candidates, _cohorts_called(decision, population)
     for api in candidates:
         here, there = meaning(api, decision.names), population.means.get(api)
         # Else its verdict would go over to another API that happens to have its name.
@@ -579,6 +581,7 @@ def called_as(decision: Decision, population: Population) -> Decision:
                 f"{api} is {here} in the decision, and {there} in the log",
                 hint="decide anew on this log, or say what it is with `fpmonitor db apis --set`",
             )
+    decision = replace(decision, policy=replace(decision.policy, cohorts=cohorts))
     if set(candidates) <= set(population.apis):
         return decision
     called = {
@@ -596,9 +599,15 @@ def called_as(decision: Decision, population: Population) -> Decision:
     def sets(lists: Iterable[ApiSet]) -> tuple[ApiSet, ...]:
         return tuple(tuple(sorted(called[api][0] for api in apis)) for apis in lists)
 
+    def wished(apis: Iterable[str]) -> list[str]:
+        return [called[api][0] if api in called else api for api in apis]
+
     [recommended] = sets([decision.recommended])
     return replace(
         decision,
+        must=tuple(sorted(wished(decision.must))),
+        never=tuple(sorted(wished(decision.never))),
+        weights=dict(zip(wished(decision.weights), decision.weights.values(), strict=True)),
         policy=replace(decision.policy, candidates=tuple(names)),
         allow=sets(decision.allow),
         block=sets(decision.block),
@@ -610,6 +619,21 @@ def called_as(decision: Decision, population: Population) -> Decision:
         names=population.names(names),
         no_evidence={called[api][0]: lack for api, lack in decision.no_evidence.items()},
         assumed={called[api][0]: lack for api, lack in decision.assumed.items()},
+    )
+
+
+def _cohorts_called(decision: Decision, population: Population) -> CohortBudget | None:
+    """Return what tells cohorts as a log calls it, as far as it does."""
+    cohorts = decision.policy.cohorts
+    if cohorts is None:
+        return None
+
+    def called(api: str) -> str:
+        found = [] if api in population.apis else columns_of(decision.means(api), population.means)
+        return found[0] if len(found) == 1 else api
+
+    return replace(
+        cohorts, given=tuple(map(called, cohorts.given)), menu=tuple(map(called, cohorts.menu))
     )
 
 
