@@ -306,6 +306,8 @@ def _check_levels(
     sensitive: Protection | None,
 ) -> None:
     """Refuse levels, and demands on a sensitive attribute, that no generalisation could keep."""
+    if sensitive is not None and sensitive.api not in apis:
+        raise UnknownNameError("released API", sensitive.api, apis)
     if sensitive is not None and sensitive.demands:
         if mechanism != "generalisation":
             raise PolicyError(
