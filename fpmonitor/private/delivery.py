@@ -80,8 +80,14 @@ class Delivery:
             woken = self._wake.wait(wait)
             if self._stopping:
                 return
+            # Before the sending: a batch that comes meanwhile wakes once more.
             self._wake.clear()
-            if self.send_all():
+            try:
+                done = self.send_all()
+            except FpmonitorError as error:  # of the store: the thread must outlive it
+                self._tell(error.message)
+                done = False
+            if done:
                 wait = None
             elif wait is None or woken:
                 wait = _FIRST_WAIT_SECONDS

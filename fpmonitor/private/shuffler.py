@@ -234,9 +234,17 @@ class Shuffler(KeyHolder):
         """
         if ask_id not in self.store.asks:
             raise InputError("ask: unknown request")
-        if self.store.is_closed(ask_id):
-            return self._closed(ask_id)
-        with self._lock, self.store.transaction():
+        with self._lock:
+            if not self.store.is_closed(ask_id):
+                self._close(ask_id, drop=drop)
+                # Within the lock, or uploads that wait for it would be held for ever.
+                self.store.load_asks()
+        self.store.wipe_log()
+        tally = self.store.tally()[ask_id]
+        return ClosedAsk(tally["passed on"], tally["below the minimum"])
+
+    def _close(self, ask_id: bytes, *, drop: bool) -> None:
+        with self.store.transaction():
             waiting_messages, minimum = self.store.tally()[ask_id]["held"], self.minimum(ask_id)
             if waiting_messages >= minimum:
                 self._pass_on(ask_id, waiting_messages)
@@ -247,15 +255,9 @@ class Shuffler(KeyHolder):
                 self.store.add_to_tally(
                     ask_id, {"held": -waiting_messages, "below the minimum": waiting_messages}
                 )
+            # A closed request takes nothing, so that no upload can be a repetition any more.
             self.store.run("private/forget_taken", ask=ask_id)
             self.store.run("private/close_ask", id=ask_id)
-        self.store.load_asks()
-        self.store.wipe_log()
-        return self._closed(ask_id)
-
-    def _closed(self, ask_id: bytes) -> ClosedAsk:
-        tally = self.store.tally()[ask_id]
-        return ClosedAsk(tally["passed on"], tally["below the minimum"])
 
     def _below_minimum(
         self, ask_id: bytes, waiting_messages: int, minimum: int
