@@ -152,6 +152,7 @@ class RoleStore(Closing):
         """Write all of it to disk, or nothing."""
         with self._lock:
             try:
+                # Waits for the lock now; a reader that becomes a writer would fail as busy at once.
                 self._connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield
@@ -333,6 +334,7 @@ def incomplete(store: RoleStore, asks: Iterable[CollectionRequest]) -> list[str]
 
 def _opened(path: Path) -> sqlite3.Connection:
     try:
+        # SQLite would make it readable by all; its log takes the mode of this file.
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
         connection = sqlite3.connect(
             path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False

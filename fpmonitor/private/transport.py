@@ -117,6 +117,7 @@ class RoleClient(Closing):
             self._connection.request(method, self._path + path, content, headers)
             with _deadline(self._connection.sock, late):
                 response = self._connection.getresponse()
+                # One byte more tells that it is too long, without the rest.
                 body = response.read(MAX_ANSWER_BYTES + 1)
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
@@ -167,6 +168,7 @@ def _deadline(connected: socket.socket, late: threading.Event) -> Iterator[None]
     def cut() -> None:
         late.set()
         with suppress(OSError):
+            # That of a TLS socket would take its state away while the other thread reads.
             socket.socket.shutdown(connected, socket.SHUT_RDWR)
 
     timer = threading.Timer(_TIMEOUT_SECONDS, cut)

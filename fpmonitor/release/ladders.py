@@ -113,6 +113,7 @@ class Ranges:
             if sum(each[2] for each in groups[-1]) >= k:
                 groups.append([])
             groups[-1].append((float(found), text, users))
+        # What is left at the end is fewer than k users, and joins the range before.
         if len(groups) > 1 and sum(each[2] for each in groups[-1]) < k:
             last = groups.pop()
             groups[-1] += last
@@ -193,6 +194,7 @@ def shortest_between(low: Decimal, high: Decimal) -> str:
         for exponent in range(max(high.adjusted(), low.adjusted()) + 1, -40, -1):
             unit = Decimal(1).scaleb(exponent)
             found = ((low / unit).to_integral_value(ROUND_CEILING)) * unit
+            # Above `low`: it is an edge, from which on the next range begins.
             found += unit if found == low else 0
             if found <= high:
                 return f"{found.normalize() + 0:f}"
