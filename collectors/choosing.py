@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fpmonitor.logs.column_map import ColumnMap
-    from fpmonitor.logs.contract import (
-        Collector,
-    )
+    from fpmonitor.logs.contract import Collector
     from fpmonitor.logs.log_file import LogFile
 
 _GENERIC = {"long", "wide"}  # tried last: logs of a known source may look like tables, too

@@ -39,6 +39,7 @@ class HarCollector(RecordCollector):
         """Split the documents into entries, counted from 1."""
         position = 0
         for document in json_records(log):
+            # A document without entries is one broken record, not none.
             entries = _entries(document.content) or [None]
             # Tools give each file the same name; of two browsers no first request is the same.
             first = hashlib.sha256(json.dumps(entries[0], sort_keys=True).encode()).hexdigest()

@@ -45,6 +45,7 @@ def as_json(log: LogFile) -> Iterator[bytes]:
     """Lines of the log as objects of texts; a line that is none stays as it is."""
     place, has_begun = 1, False
     for number, raw in text_lines(log):
+        # Blank lines stay: rejects are located by their numbers.
         yield b"\n" * (number - place)
         place = number + 1
         content = _content(raw)

@@ -31,12 +31,7 @@ from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, Reject, Scan
 from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES, NotTaken
 from fpmonitor.logs.missing import json_texts
 from fpmonitor.sql import quote_text
-from fpmonitor.unit import (
-    VISITOR_SEPARATOR,
-    refuse_requests,
-    visitor_of,
-    visitor_rule,
-)
+from fpmonitor.unit import VISITOR_SEPARATOR, refuse_requests, visitor_of, visitor_rule
 from fpmonitor.vocabulary import aliases_of, api_of, known_apis
 
 if TYPE_CHECKING:

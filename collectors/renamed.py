@@ -74,6 +74,7 @@ class RenamedCollector(WideCollector, ABC):
             apis=apis,
             spare=spare,
             paths=paths,
+            # The exact reading has other columns, which are renamed as well.
             otherwise=otherwise and (lambda: self._renamed(otherwise(), left_out)),
         )
 

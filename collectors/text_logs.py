@@ -82,7 +82,6 @@ def forms_of(log: LogFile, given: str = "") -> tuple[LineForm, ...]:
     """Forms of the first lines of a log, the most frequent first; none for other logs.
 
     Args:
-        log: A log that may be text.
         given: A `log_format` or `LogFormat`; empty to recognise the form.
     """
     head = log.head

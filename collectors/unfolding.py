@@ -178,7 +178,6 @@ def _from_table(log: LogFile, columns: Mapping[str, str]) -> LogFile:
     """Copy a table to JSON lines; a line without an object stands for what is broken in it.
 
     Args:
-        log: The table.
         columns: Columns whose texts are JSON -> the type of it.
     """
     reader = reader_of(log)

@@ -14,12 +14,7 @@ from pathlib import Path
 
 import duckdb
 
-from fpmonitor.duckdb_connection import (
-    HOW_TO_GET_HTTPFS,
-    connect,
-    keyboard_interrupts,
-    load_httpfs,
-)
+from fpmonitor.duckdb_connection import HOW_TO_GET_HTTPFS, connect, keyboard_interrupts, load_httpfs
 from fpmonitor.errors import InputError, excerpt, reason_of
 from fpmonitor.logs.forms import new_file, readable_log
 from fpmonitor.logs.log_file import LogFile

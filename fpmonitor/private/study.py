@@ -434,7 +434,7 @@ def _check_randomised_sets(ask: CollectionRequest) -> None:
         except InputError as error:
             raise InputError(
                 f"ask: {', '.join(apis)} have too many values to be randomised together",
-                hint="two APIs may have 16 values each: name others, or leave --pairs away",
+                hint="two APIs may have 16 values each: name others, or omit --pairs",
             ) from error
 
 

@@ -16,7 +16,7 @@ from fpmonitor.render.check_files import check_sentences, named_set
 from fpmonitor.render.forecasts import forecast_table
 from fpmonitor.render.numbers import at_most, between, count, decimal, percent
 from fpmonitor.render.output import Output
-from fpmonitor.render.tables import Table, TableColumn, columns
+from fpmonitor.render.tables import Table, TableColumn, columns, thinned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -348,8 +348,8 @@ def followed_table(report: ExposureReport) -> Table:
             "for the same value, for parts that stayed (an API; of a user agent also family, "
             "version, system), or uses any method."
             f"{half} All upper limits hold together with probability {1 - report.delta:.6g}, and "
-            "so do all lower ones, for days chosen before looking, if users are as those who came "
-            f"back. They were seen{seen}: on days without a release more can be linked."
+            "so do all lower ones. Days must be chosen before looking, and users be as those who "
+            f"came back. They were seen{seen}: on days without a release more can be linked."
         ),
         columns=[
             *columns("text", "after"),
@@ -510,12 +510,13 @@ def _more(number: int, *cells: Cell, shown: int = _SHOWN_SETS) -> list[Sequence[
 
 def curve_output(report: CurveReport) -> Output:
     """Return the whole exposure curve of a set."""
-    # Rounded up, so that no more points are shown than fit.
-    step = -(-len(report.points) // _SHOWN_POINTS)
+    points, step = thinned(report.points, _SHOWN_POINTS)
     counted = "observed users" if report.drawn is None else "users drawn"
-    left_out = f" One point of {step} is shown: --format csv for all." if step > 1 else ""
+    left_out = (
+        f" One point of {step}, and the last, is shown: --format csv for all." if step > 1 else ""
+    )
     table = Table.of(
-        report.points[::step],
+        points,
         title=f"Exposure curve: {', '.join(report.apis)}",
         caption=(
             f"{report.users:,} observed users. Lower and upper limit the share of the population "

@@ -154,7 +154,6 @@ def last_runs(
     """Return the newest windows that the runs of a list have taken in, and these runs, nats.
 
     Args:
-        database, series: The open database, and the list.
         until, most: The begin of the newest window, null for any; and how many, which come in their
             order.
     """

@@ -158,6 +158,7 @@ def store_demand(database: Database, log: LogFile, collector: DemandCollector) -
 
 def _digest(log: LogFile, collector: DemandCollector) -> str:
     digest = hashlib.sha256(collector.name.encode())
+    # Of the bytes as they lie on the disk: a file that is packed anew is another one.
     with log.path.open("rb") as file:
         while block := file.read(_BLOCK):
             digest.update(block)

@@ -76,6 +76,7 @@ def value_digest(text: str, *, api_id: int, key: bytes) -> str:
 
     RFC 7693, with the number of the API as personalisation.
     """
+    # Equal digests in two columns would tell that their values are equal.
     person = api_id.to_bytes(hashlib.blake2b.PERSON_SIZE, "little")
     digest = hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES, key=key, person=person)
     return f"{DIGEST}{digest.hexdigest()}"

@@ -15,10 +15,7 @@ import duckdb
 from fpmonitor.collectors.choosing import Recognised, recognised
 from fpmonitor.errors import FpmonitorError, InputError, excerpt, reason_of
 from fpmonitor.logs.column_map import ColumnMap
-from fpmonitor.logs.contract import (
-    Collector,
-    Scan,
-)
+from fpmonitor.logs.contract import Collector, Scan
 from fpmonitor.logs.finding import each_log
 from fpmonitor.logs.log_file import LogFile
 from fpmonitor.masking import masked_quotes
@@ -49,12 +46,7 @@ from fpmonitor.store.readings import (
 )
 from fpmonitor.store.rejects import all_rejected, commonest_reason, rejects_of, store_rejects
 from fpmonitor.store.small_logs import ingest_group, is_small
-from fpmonitor.store.staging import (
-    code_values,
-    stage_all,
-    stage_users,
-    stage_values,
-)
+from fpmonitor.store.staging import code_values, stage_all, stage_users, stage_values
 from fpmonitor.unit import VISITOR_RULE, Unit
 
 _TOGETHER = 64  # logs that are stored in one transaction
@@ -111,11 +103,7 @@ def ingest_files(
     column_map: ColumnMap,
     digest_values: bool = False,
 ) -> Generator[list[BatchReport]]:
-    """Store files as `ingest_all` does; each is recognised when its turn comes.
-
-    Args:
-        database, files: The open database, and the files in their order.
-    """
+    """Store files in their order as `ingest_all` does; each is recognised when its turn comes."""
     with each_log(files) as logs:
         if digest_values:
             keep_digests_only(database)
@@ -243,7 +231,7 @@ def _check_unit(
     if column_map.visitor and unit != "visitor":
         raise InputError(
             f"{log.label}: {collector.name} logs do not show visitors",
-            hint=f"a visitor is {VISITOR_RULE}; leave --visitor away",
+            hint=f"a visitor is {VISITOR_RULE}; omit --visitor",
         )
     if unit == "row":
         check_names_of_rows(database, log)

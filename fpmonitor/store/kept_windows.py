@@ -63,6 +63,7 @@ def kept_windows(
         if content is not None
     }
     stale = [since for since, *_, content in rows if content is None]
+    # Only the stretch from the first changed window to the last is counted anew.
     limits = Window(source=source)
     if found and stale:
         limits = Window(stale[0], end_of(stale[-1], period), source)

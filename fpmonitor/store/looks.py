@@ -51,5 +51,6 @@ def note_look(database: Database) -> Look | None:
     state = " ".join(map(str, numbers))
     if noted == [state]:
         return "first"
+    # Two states are told apart, not counted: every look but the first has the same tests.
     database.run("looks/note", state=_PAST if noted else state)
     return "later" if noted else "first"

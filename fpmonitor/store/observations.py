@@ -5,17 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fpmonitor.store.staging import (
-    value_columns,
-    values_of_column,
-)
+from fpmonitor.store.staging import value_columns, values_of_column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fpmonitor.logs.contract import (
-        Scan,
-    )
+    from fpmonitor.logs.contract import Scan
     from fpmonitor.store.database import Database
 
 

@@ -152,6 +152,7 @@ def stored_beginning(
         InputError: That one was read under other options: read so, its records would be stored
             twice.
     """
+    # The longest first: of two stored beginnings the shorter is part of the other.
     digests = {mark.content: mark.digests for mark in marks}
     for stored in before:
         if stored.content in digests:

@@ -7,13 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
-from fpmonitor.logs.contract import (
-    NOT_UTF_8,
-    RECODE,
-    Collector,
-    Refused,
-    Reject,
-)
+from fpmonitor.logs.contract import NOT_UTF_8, RECODE, Collector, Refused, Reject
 from fpmonitor.masking import masked_text
 
 if TYPE_CHECKING:
@@ -50,6 +44,7 @@ def rejects_of(database: Database, log: LogFile, collector: Collector) -> tuple[
         refused = [Refused(*row) for row in found]
     rows = dict(database.rows("ingest/problem_rows", most=_LISTED_REJECTS))
     listed = collector.locate(log, rows, refused) if rows or refused else []
+    # Those of the reader and of the store come one after the other: the lines set the order.
     first = sorted(listed, key=lambda reject: reject.line)[:_LISTED_REJECTS]
     return [replace(one, line=one.line + log.lines_before) for one in first], len(refused)
 

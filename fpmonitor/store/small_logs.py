@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from fpmonitor.errors import InputError
-from fpmonitor.store.accounts import (
-    account_for,
-    are_apart,
-    set_aside,
-)
+from fpmonitor.store.accounts import account_for, are_apart, set_aside
 from fpmonitor.store.batches import BatchReport, repeated_batch
 from fpmonitor.store.observations import NotApartError, store_observations
 from fpmonitor.store.readings import (
@@ -27,21 +23,14 @@ from fpmonitor.store.readings import (
     reading_of,
     stored_beginning,
 )
-from fpmonitor.store.staging import (
-    code_values,
-    stage_all,
-    stage_values,
-)
+from fpmonitor.store.staging import code_values, stage_all, stage_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fpmonitor.collectors.choosing import Recognised
     from fpmonitor.logs.column_map import ColumnMap
-    from fpmonitor.logs.contract import (
-        Collector,
-        Scan,
-    )
+    from fpmonitor.logs.contract import Collector, Scan
     from fpmonitor.logs.log_file import LogFile
     from fpmonitor.store.database import Database
 
@@ -173,6 +162,7 @@ def _store_together(
     code_values(database)
     store_observations(database, scan, apis, None)
     counted = database.rows("ingest/count_records_of_logs")
+    # A log of which DuckDB found another number of records would be divided at the wrong rows.
     if [read for _, read, _, _ in counted] != rows:
         raise NotApartError
     seconds = round((time.perf_counter() - started) / len(logs), 3)

@@ -9,15 +9,9 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from fpmonitor.errors import InputError
-from fpmonitor.logs.contract import (
-    MAX_APIS,
-    ROW,
-    Scan,
-)
+from fpmonitor.logs.contract import MAX_APIS, ROW, Scan
 from fpmonitor.sql import statement
-from fpmonitor.store.accounts import (
-    Staged,
-)
+from fpmonitor.store.accounts import Staged
 from fpmonitor.store.digests import digest_staged_values
 from fpmonitor.vocabulary import known_apis
 

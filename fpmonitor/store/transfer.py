@@ -251,6 +251,7 @@ def _read_manifest(path: Path) -> ExportManifest:
 
 def _check_file(path: Path, written: ExportedFile) -> None:
     try:
+        # The size before the digest, which reads the file to its end.
         same = (
             path.is_file()
             and path.stat().st_size == written.bytes

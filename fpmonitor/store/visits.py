@@ -55,12 +55,13 @@ def read_visits(
     """
     found = database.arrays("snapshot/sessions", **window.bounds)
     ids = np.asarray(found["visit_id"], dtype=np.int64)
-    times = np.ma.filled(np.ma.asarray(found["time"]).astype(np.int64), NO_TIME)
+    times = np.asarray(found["time"]).astype(np.int64)  # NO_TIME where it is not known
     numbers = users_of_rows(database, window, table.users)
     users = np.asarray(found["user_id"], dtype=np.int64)
     row = np.minimum(np.searchsorted(numbers, users), len(numbers) - 1)
     is_present = numbers[row] == users  # visits that brought nothing leave no row
     order = np.flatnonzero(is_present)[np.lexsort((ids[is_present], times[is_present]))]
+    # In the order of time: the lowest place of a session is that of its first visit.
     sessions, place = np.unique(np.asarray(found["session"])[order], return_inverse=True)
     first = np.full(len(sessions), len(order))
     np.minimum.at(first, place, np.arange(len(order)))

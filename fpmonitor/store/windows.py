@@ -243,8 +243,7 @@ def read_window(database: Database, span: Span, apis: Sequence[str]) -> WindowRo
     """Codes of some APIs of every user of a window; an empty array each where it holds no user.
 
     Args:
-        database, span: The open database and one of its windows.
-        apis: The APIs to read. Their codes mean the same in every window.
+        apis: Their codes mean the same in every window.
 
     Raises:
         UnknownNameError: No observation of one of them, at any time.
@@ -254,7 +253,8 @@ def read_window(database: Database, span: Span, apis: Sequence[str]) -> WindowRo
         if api not in known:
             raise UnknownNameError("API", api, known)
     visits, people = _read_visits(database, span)
-    latest = {api: latest_values(database, visits, known[api]) for api in apis}
+    numbers = [known[api] for api in apis]
+    latest = dict(zip(apis, latest_values(database, visits, numbers), strict=True))
     observed = _observed(database, span, visits, latest)
     observed_codes = {api: codes[observed] for api, codes in latest.items()}
     return WindowRows(
@@ -304,10 +304,15 @@ def _count_distinct(numbers: NDArray[np.int64]) -> int:
 
 
 def _observed(
-    database: Database, span: Span, visits: Visits, codes: dict[str, NDArray[np.int64]]
+    database: Database,
+    span: Span,
+    visits: Visits,
+    codes: dict[str, NDArray[np.unsignedinteger[Any]]],
 ) -> NDArray[np.bool_] | slice:
     """Tell the rows of users of whom any API at all was observed, as a snapshot has them."""
-    silent = ~np.any([column != ABSENT for column in codes.values()], axis=0)
+    silent = np.ones(visits.users, dtype=np.bool_)
+    for column in codes.values():
+        silent &= column == ABSENT
     if not np.any(silent):
         return slice(None)
     visits_to_ask = visits.ids[silent[visits.row_of[visits.ids - span.first]]]
@@ -335,6 +340,7 @@ def window_at(moment: datetime, period: Division) -> datetime:
 
 def end_of(since: datetime, period: Division) -> datetime:
     """Return when the calendar window that begins at a moment ends."""
+    # No overflow: only times of the years 1 to 9998 are stored.
     if period == "month":
         return (since.replace(day=1) + timedelta(days=32)).replace(day=1)
     return since + timedelta(days=7 if period == "week" else 1)

@@ -98,5 +98,6 @@ def _product(name: str, entry: Mapping[str, Any]) -> ExportProduct:
 def product_of(columns: Iterable[str]) -> ExportProduct | None:
     """Return the product of whose export these are columns; null where none tells."""
     names = list(columns)
+    # Products have columns in common: most marks decide, not the first that fits.
     best = max(products(), key=lambda product: product.marked_by(names))
     return best if best.marked_by(names) else None

@@ -118,8 +118,7 @@ class _Held:
             raise InputError(
                 f"select: epoch {self.epoch} has had {released} of the {self.study.releases} "
                 "releases that the study allows",
-                hint="leave -o away to see the limits again, or collect anew: `--next curator "
-                "--epoch N`",
+                hint="omit -o to see the limits again, or collect anew: `--next curator --epoch N`",
             )
 
     def analyst_ask(
@@ -423,7 +422,7 @@ def _check_redacting(
     elif decision is not None or reader == "curator":
         raise InputError(
             "select: --redact is for one set, which the analyst sees",
-            hint="leave --decision and --next curator away",
+            hint="omit --decision and --next curator",
         )
 
 
@@ -595,7 +594,7 @@ def _pilot(folder: Path, named: Collection[str]) -> Output:
     if unused := [one for one in named if one not in ("--pilot", "--format")]:
         raise InputError(
             "simulate: --pilot has users and terms of its own",
-            hint=f"leave {', '.join(unused)} away",
+            hint=f"omit {', '.join(unused)}",
         )
     terms = Study(
         name="quickstart",
