@@ -15,6 +15,7 @@ from fpmonitor.cli.ldp import app
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, QUIET, share
 from fpmonitor.cli.output import emit, note, progress_line, show
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
+from fpmonitor.ldp.checks import MAX_EPSILON
 from fpmonitor.ldp.matrix_file import NAMES_HINT, read_matrix
 from fpmonitor.ldp.planner import ApiPlan, needs_no_answers
 from fpmonitor.ldp.shuffling import shuffled_epsilon
@@ -182,7 +183,9 @@ def _spent(
     named = f"{len(chosen)} of {len(study.apis)} APIs are requested; epsilon of a user: "
     if math.inf in levels:
         return named + "infinite, as a report excludes a value"
-    shuffled = shuffled_epsilon(answer, users, _SHUFFLED_DELTA) if users else math.inf
+    # At more than 17 nats mixing 10^10 users hides nothing: two APIs together may have above 30.
+    is_hidden = users > 0 and answer <= MAX_EPSILON
+    shuffled = shuffled_epsilon(answer, users, _SHUFFLED_DELTA) if is_hidden else math.inf
     hidden = ""
     if shuffled < answer:
         # Batches leave while users still answer: who knows when one did has a smaller crowd.
