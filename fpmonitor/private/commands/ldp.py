@@ -15,7 +15,6 @@ from fpmonitor.cli.ldp import app
 from fpmonitor.cli.options import DB, DEFAULT_DB, FORMAT, QUIET, share
 from fpmonitor.cli.output import emit, note, progress_line, show
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
-from fpmonitor.ldp.checks import MAX_EPSILON
 from fpmonitor.ldp.matrix_file import NAMES_HINT, read_matrix
 from fpmonitor.ldp.planner import ApiPlan, needs_no_answers
 from fpmonitor.ldp.shuffling import shuffled_epsilon
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
 
 # Far below one in the users of any study that a shuffler serves.
 _SHUFFLED_DELTA = 1e-9
+# Nats: from 17.2 on 10^10 users hide nothing, and two APIs together may have more than 30.
+_MOST_HIDDEN = 18.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +184,7 @@ def _spent(
     named = f"{len(chosen)} of {len(study.apis)} APIs are requested; epsilon of a user: "
     if math.inf in levels:
         return named + "infinite, as a report excludes a value"
-    # At more than 17 nats mixing 10^10 users hides nothing: two APIs together may have above 30.
-    is_hidden = users > 0 and answer <= MAX_EPSILON
+    is_hidden = users > 0 and answer <= _MOST_HIDDEN
     shuffled = shuffled_epsilon(answer, users, _SHUFFLED_DELTA) if is_hidden else math.inf
     hidden = ""
     if shuffled < answer:
