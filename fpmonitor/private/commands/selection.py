@@ -381,6 +381,7 @@ def select(
     named = named_options(context)
     if decision is not None and decision.exists():
         read_any_decision(decision)  # what is no decision, such as a study, is not lost
+    # Before anything is searched: keys that are wrong are told at once.
     sign = curator.signer() if output is not None and reader == "analyst" else None
     if reader == "curator" and output is not None and curator.opens_epoch:
         _write_ask(curator.role.study, curator.first_of_epoch(named), output)
@@ -564,6 +565,7 @@ def _group(
         )
     rng = random.Random(seed)  # noqa: S311 -- of a simulation
     holders = [table.row(row, named=True) for row in rng.sample(range(len(table)), members)]
+    # All of them answer: any minimum up to their number passes everything on at the close.
     least = max(2, members // 2)
     terms = users.study("group", table.columns, members, minimum_batch=least, **numbers)
     with tempfile.TemporaryDirectory() as folder:
