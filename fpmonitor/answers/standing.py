@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fpmonitor.answers.panel import PanelFinding
     from fpmonitor.answers.renewal import MovedApi, Renewal
     from fpmonitor.decide.decision import ApiSet, Decision
+    from fpmonitor.policy import CohortBudget
 
 ProblemKind = Literal[
     "refused",
@@ -572,15 +573,7 @@ def decide_again(
     ):
         if value != usual:
             words += [f"--{option}", str(value)]
-    if (cohorts := policy.cohorts) is not None:
-        # The short names, as `family`: the long ones have spaces.
-        kinds = {kind: name for name, kind in KINDS.items() if name != kind}
-        for option, told in (("given", cohorts.given), ("given-menu", cohorts.menu)):
-            named = _listed(kinds.get(each, each) for each in told)
-            words += [f"--{option}", named] if named else []
-        words += ["--budget-each", f"{cohorts.budget:.10g}"]
-        words += ["--least-share", f"{cohorts.least_share:.10g}"]
-        words += ["--worst-share"] * cohorts.worst_share
+    words += _cohort_words(policy.cohorts)
     if (links := policy.links) is not None:
         words += ["--link-budget", f"{links.budget:.10g}"]
         words += ["--after", ",".join(map(days_in_words, links.after))] if links.after else []
@@ -603,6 +596,22 @@ def decide_again(
         words += ["--fixed-question"] if {*now} == {*policy.candidates} else []
     words += ["--candidates", _listed(now)]
     return shlex.join([*words, "--db", str(database), "-o", "new.json"])
+
+
+def _cohort_words(cohorts: CohortBudget | None) -> list[str]:
+    """Return the options of what cohorts must keep."""
+    if cohorts is None:
+        return []
+    words = list[str]()
+    # The short names, as `family`: the long ones have spaces.
+    kinds = {kind: name for name, kind in KINDS.items() if name != kind}
+    for option, told in (("given", cohorts.given), ("given-menu", cohorts.menu)):
+        named = _listed(kinds.get(each, each) for each in told)
+        words += [f"--{option}", named] if named else []
+    words += ["--budget-each", f"{cohorts.budget:.10g}"]
+    words += ["--least-share", f"{cohorts.least_share:.10g}"]
+    words += ["--worst-share"] * cohorts.worst_share
+    return words
 
 
 def _listed(names: Iterable[str]) -> str:
