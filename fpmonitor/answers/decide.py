@@ -646,7 +646,7 @@ def check_lists(population: Population, decision: Decision) -> None:
         _check_sets(decision, users, _judge_of(eligible_users, decision))
         return
     candidates = decision.policy.candidates
-    source, rest = eligible_users.searched_and_rest(tested.searched, candidates)
+    source, rest = eligible_users.searched_and_rest(tested.searched, candidates, decision.engine)
     found = on_others(decision, source.users, rest, tested.chains)
     if (found.confirmed, found.refuted) != (tested.confirmed, tested.refuted):
         raise not_credible("`confirmation`, not as in the data")

@@ -499,7 +499,9 @@ def count_spectra(
     if tested is None:
         source = source_of(eligible_users, decision)
     else:
-        source, rest = eligible_users.searched_and_rest(tested.searched, candidates)
+        source, rest = eligible_users.searched_and_rest(
+            tested.searched, candidates, decision.engine
+        )
         if source.least is None:
             anew = searched_again(decision, source, rest, chains=len(tested.chains))
             chains = () if anew.confirmation is None else anew.confirmation.chains

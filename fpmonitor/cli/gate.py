@@ -12,6 +12,7 @@ from fpmonitor.cli.output import Shown
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.files import refuse_parts
+from fpmonitor.errors import InputError
 from fpmonitor.render import decisions
 from fpmonitor.vocabulary import split_names
 
@@ -51,7 +52,10 @@ def gate(
 
     Exit codes: 0 allowed; 1 blocked; 3 undecided, or no evidence.
     """
-    apis = [*split_names(have), *split_names(want)]
+    wanted = split_names(want)
+    if not wanted:
+        raise InputError("--want: name at least one API", hint="as in --want Screen.width")
+    apis = [*split_names(have), *wanted]
     decided = read_credible_decision(decision)
     UNIT.set(decided.unit)
     if db is None:
