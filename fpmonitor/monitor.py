@@ -544,7 +544,7 @@ def windows_that_decide(
 ) -> str | None:
     """Say which windows confirm more sets than those of a length do: see `longer_windows`."""
     policy, found = decision.policy, list[Confirmed]()
-    if policy.delta is None or policy.realised or decision.looked_at_once or policy.has_conditions:
+    if policy.delta is None or policy.realised or decision.rests_on_file:
         return None
     for period in get_args(Period) if decision.allow else ():
         # Windows whose logs lack an API of the list can confirm nothing.

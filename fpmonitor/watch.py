@@ -113,7 +113,7 @@ class Watch:
         settings = self._settings
         if settings.metrics is None:
             return
-        if self._measured is None:  # else the database stays closed
+        if self._measured is None:  # a look failed; else the database stays closed
             with settings.open_database() as database:
                 standing = standing_of(last_checked(database, self._lists[-1])[1])
                 notices = [undelivered_notices(database, one) for one in self._lists]
@@ -155,6 +155,7 @@ class Watch:
                 notices = self._take_in(monitor, fresh)
         incoming.corrected.clear()
         self._deliveries.tell(notices)
+        self._measured = self._standing, 0
         self._pending, self._day = False, today
 
     def _take_in(self, monitor: Monitor, rest: deque[str]) -> list[Notice]:

@@ -18,10 +18,9 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.estimate.drift import DriftTest, compare_changes, compare_laws, compare_spectra
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.policy import disclosed_from
-from fpmonitor.population.memory import CodeTable, rank_keys
+from fpmonitor.population.memory import CodeTable, is_dense, rank_keys, smallest_type
 from fpmonitor.population.recoding import ABSENT
 from fpmonitor.store.digests import DIGEST, LONG
-from fpmonitor.store.snapshot import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -202,7 +201,7 @@ def _compare_others(
     # The larger p-value of both counts: a season alone passes one of them (certificate/panel.md).
     laws, rarities = [found.law], [found.rarity] if rarity else []
     if any(len(rows) < window.size for rows, window in zip(alone, windows, strict=True)):
-        everybody = drawn(rows=[np.arange(window.size) for window in windows])
+        everybody = drawn(rows=[slice(None), slice(None)])
         laws.append(everybody.law)
         rarities += [everybody.rarity] if rarity else []
     values: tuple[MovedValue, ...] = ()
@@ -276,7 +275,7 @@ class _Drawn(NamedTuple):
 def _drawn(
     windows: tuple[WindowUsers, WindowUsers],
     *,
-    rows: Sequence[NDArray[np.intp]],
+    rows: Sequence[NDArray[np.intp] | slice],
     names: tuple[str, ...],
     k: int,
     audience: Audience,
@@ -307,8 +306,7 @@ def _compare_both(
         return PanelFinding(apis=names, compared="changed")
     # An exact sign test per value: who keeps a value is in none.
     test = compare_changes(*pair, least=least)
-    codes, ranks = distinct(np.concatenate(pair).astype(np.int64))
-    counts = np.stack([np.bincount(half, minlength=codes.size) for half in np.split(ranks, 2)])
+    codes, counts = _counted(*pair)
     text = functools.partial(_text, texts=windows[1].texts, name=api)
     return PanelFinding(
         apis=names,
@@ -334,8 +332,25 @@ def certain(
 def distribution(columns: Sequence[NDArray[np.integer[Any]]]) -> CodeTable:
     """Count the users of each tuple of codes."""
     cardinalities = tuple(int(column.max()) + 1 for column in columns)
+    if len(columns) == 1:  # needs no keys
+        codes, [users] = _counted(*columns)
+        return CodeTable((codes.astype(smallest_type(*cardinalities)),), cardinalities, users)
     weights = np.ones(len(columns[0]), dtype=np.int64)
     return CodeTable(tuple(columns), cardinalities, weights).merged(range(len(columns)))
+
+
+def _counted(
+    *columns: NDArray[np.integer[Any]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the codes of some columns, increasing, and the users of each in every column."""
+    size = 1 + max(int(column.max(initial=0)) for column in columns)
+    ranks, codes = columns, np.arange(size)
+    if not is_dense(size, sum(map(len, columns))):
+        codes, joint = np.unique(np.concatenate(columns), return_inverse=True)
+        ranks = tuple(np.split(joint, np.cumsum([*map(len, columns)])[:-1]))
+    counts = np.stack([np.bincount(each, minlength=len(codes)) for each in ranks])
+    present = np.flatnonzero(counts.any(axis=0))
+    return codes[present].astype(np.int64), counts[:, present]
 
 
 def _without_hidden(table: CodeTable, k: int, audience: Audience) -> _Counted:

@@ -154,6 +154,7 @@ class Standing:
         until: End of the newest window that was checked; null without windows.
         users: Users of the windows that were checked last, the newest at the end.
         moved: APIs with other values in the newest window than on the days of the decision.
+        gone: API -> values that were told to be gone.
         shows_sets: Whether that window shows what the decision does not say of some sets.
         faulty: Begins of the windows whose logs are at fault, as far as is known; and of days in
             them.
@@ -171,6 +172,7 @@ class Standing:
     until: str | None = None
     users: tuple[int, ...] = ()
     moved: tuple[str, ...] = ()
+    gone: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shows_sets: bool = False
     faulty: tuple[str, ...] = ()
     day: str | None = None
@@ -257,6 +259,7 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
         until=until,
         users=users,
         moved=tuple(one.api for one in moved),
+        gone=_gone(before, moved),
         shows_sets=renewal is not None and bool(renewal.sets) and not report.faults,
         faulty=() if before is None else before.faulty,
         day=None if before is None else before.day,
@@ -265,6 +268,14 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
         faulty_sources=before.faulty_sources if before and is_same else report.faulty_sources,
     )
     return after.at_fault(report.since) if report.faults else after
+
+
+def _gone(before: Standing | None, moved: Iterable[MovedApi]) -> dict[str, tuple[str, ...]]:
+    known = {} if before is None else {**before.gone}
+    for one in moved:
+        if one.lost:
+            known[one.api] = tuple(dict.fromkeys([*known.get(one.api, ()), *one.lost]))
+    return known
 
 
 def taken_back(
@@ -304,7 +315,8 @@ def again(
     Two windows in a row must show it: a wave of bots goes by, and a wrong log is corrected. At once
     is told that a value is gone, and a new release that users of both windows have, which may be
     taken back within a week, with what as many users at most have changed along.
-    Each API is told by its name, and again when it has other browsers.
+    Each API is told by its name, and again when it has other browsers, or when more of its values
+    are gone.
 
     Args:
         before, after: What was known, null at first, and what is.
@@ -325,7 +337,13 @@ def again(
         is_release = one.changed and one.moved <= updated
         stays = is_release or one.gone or (last is not None and one.api in last.moved)
         if stays and one.api in after.moved and not any(_tells(body, one) for body in told):
-            found[_name(one.api, one.releases)] = renewal.said_of([one])
+            name = _name(one.api, one.releases)
+            found[name] = renewal.said_of([one])
+            had = before.gone.get(one.api, ()) if before is not None else ()
+            more = tuple(value for value in one.lost if value not in had)
+            if more and name in known:  # which says nothing of them
+                also = replace(one, changed=False, lost=more)
+                found[_without(name, more)] = renewal.said_of([also])
     seen = None
     if after.until is not None:
         seen = f"{datetime.fromisoformat(after.until) - timedelta(microseconds=1):%Y-%m-%d}"
@@ -377,7 +395,10 @@ def _tells(body: Mapping[str, Any], one: MovedApi) -> bool:
     for had in (body.get("renewal") or {}).get("moved") or ():
         releases = had.get("releases") or ()
         is_same = (had["api"], had.get("changed")) == (one.api, one.changed)
-        is_told = is_same and _name(one.api, releases) in reasons
+        name = _name(one.api, releases)
+        is_told = is_same and any(
+            reason == name or reason.startswith(_without(name)) for reason in reasons
+        )
         is_told = is_told and one.gone <= bool(had.get("gone")) and _tells_lost(had, one)
         has_browsers = bool(one.releases) == bool(releases) and {*one.releases} <= {*releases}
         if is_told and has_browsers and one.moved < 2 * had["moved"]:
@@ -398,6 +419,10 @@ def _reasons(body: Mapping[str, Any]) -> set[str]:
 
 def _name(api: str, releases: Sequence[str]) -> str:
     return ": ".join(filter(None, [api, ", ".join(releases)]))
+
+
+def _without(name: str, values: Sequence[str] = ()) -> str:
+    return f"{name} without {', '.join(values)}"
 
 
 def known_again(before: Standing | None) -> list[Problem]:

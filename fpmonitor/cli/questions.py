@@ -502,6 +502,9 @@ def decide_command(
 def _note_decision(decision: Decision, question: DecideQuestion, *, quiet: bool) -> None:
     """Note on stderr what a decision cost, what it is about besides, and what was not told."""
     _note_level(decision, quiet=quiet)
+    if question.visits == "auto" and decision.policy.visits == "last+visit":
+        tested = "users came back, so one visit of each must keep the budget, too"
+        note(f"{tested} (--unit last asks for last values alone)", quiet=quiet)
     if question.realised:
         _note_price(decision, quiet=quiet)
     if revealing_apis := told_elsewhere(decision):

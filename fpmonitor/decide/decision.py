@@ -498,7 +498,17 @@ class Decision(Result):
     @property
     def rests_on_file(self) -> bool:
         """Whether its lists alone answer, and no count of users of now: see `--given`."""
-        return self.looked_at_once or self.policy.has_conditions or self.policy.by_visits
+        return self.looked_at_once or self.policy.has_conditions
+
+    @property
+    def by_last_values(self) -> Self:
+        """Return the same decision as users of now test it of whom nobody reads all visits.
+
+        They can take away from its lists alone: what a visit left undecided stays so.
+        """
+        if self.policy.visits != "last+visit":
+            return self
+        return replace(self, policy=replace(self.policy, visits="last"))
 
     @property
     def unlisted(self) -> str:

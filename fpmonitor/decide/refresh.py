@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from fpmonitor.decide.deciding import recommended_of, without_empty
+from fpmonitor.decide.decision import ApiSet
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.search import Borders, Sought, search
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fpmonitor.decide.deciding import Judge, Tests
-    from fpmonitor.decide.decision import ApiSet, Decision
+    from fpmonitor.decide.decision import Decision
     from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import SpectrumSource
 
@@ -79,11 +80,11 @@ def refreshed(
         # Without time nothing new is searched: lists that were cut stay what is proven.
         effort=effort if decision.complete else Effort.of(0.0),
     )
+    borders = _as_visits_allow(borders, decision)
     blocked, undecided = _divided(
         decision, borders.block, disclosed_source.least or disclosed_source, tests, effort
     )
-    named = {*decision.recommended}
-    parts = [tuple(sorted(named.intersection(apis))) for apis in borders.allow]
+    parts = [tuple(sorted({*decision.recommended} & {*apis})) for apis in borders.allow]
     recommended = recommended_of(parts, disclosed_source, tests.allow, weights={}).apis
     is_same = recommended == decision.recommended
     made = replace(
@@ -102,6 +103,21 @@ def refreshed(
         proof=tests.proof,
     )
     return replace(made, guarantee=guarantee(made))
+
+
+def _as_visits_allow(borders: Borders, decision: Decision) -> Borders:
+    """Return what is allowed now, and was by one visit of each user where that counts.
+
+    Nobody reads visits here: the users of now take away from such a list, and add nothing to it.
+    """
+    if decision.policy.visits != "last+visit":
+        return borders
+    failing = list[ApiSet]()
+    for apis in sorted({*borders.block, *decision.undecided}, key=lambda one: (len(one), one)):
+        if not any({*one} <= {*apis} for one in failing):
+            failing.append(apis)
+    listed = borders.keeping(replace(borders, allow=list(decision.allow)))
+    return replace(listed, block=failing, undecided=[])
 
 
 def _without_findings(decision: Decision) -> Decision:

@@ -134,8 +134,9 @@ def compare_changes(before: ArrayLike, after: ArrayLike, *, least: int = 1) -> D
     first, second = np.asarray(before), np.asarray(after)
     if first.shape != second.shape or first.ndim != 1:
         raise InputError("drift: two codes for each user who came in both windows")
-    codes = np.unique(np.concatenate([first, second]))
     changed = first != second
+    # Of those who kept their value one window tells the codes.
+    codes = np.union1d(first, second[changed])
     pairs = np.searchsorted(codes, np.stack([first[changed], second[changed]])).astype(np.int64)
     keys, users = np.unique(pairs[0] * max(codes.size, 1) + pairs[1], return_counts=True)
     rare, hidden = users < least, 0

@@ -103,6 +103,14 @@ class BrowserGroups:
         return fits & ~signs_of(self.traits)["impossible"]
 
 
+NO_GROUPS = BrowserGroups(  # where no question is asked of browsers
+    family=np.zeros(0, dtype=np.int8),
+    version=np.zeros(0, dtype=np.int64),
+    traits=np.zeros(0, dtype=np.int64),
+    users=np.zeros(0, dtype=np.int64),
+)
+
+
 class UserRows(ABC):
     """One row a user, and what its codes stand for."""
 

@@ -481,9 +481,14 @@ def _dense(api: str, codes: ArrayLike) -> tuple[Codes, int]:
     smallest = np.min_scalar_type(size)
     if size > 1 << KEY_BITS:
         raise InputError(f"memory source: codes of {api} must be below 2^{KEY_BITS}")
-    array = array.astype(np.int64)
+    if not is_dense(size, len(array)):
+        ranks, size = rank_keys(array.astype(np.int64), size)
+        return ranks.astype(np.min_scalar_type(size)), size
+    present = np.zeros(size, dtype=np.bool_)  # many times cheaper than to count
+    present[array] = True
     # Codes that leave no gap stay as they are, which spares a pass over all rows.
-    if size <= len(array) and np.bincount(array, minlength=size).all():
+    if present.all():
         return array.astype(smallest), size
-    ranks, size = rank_keys(array, size)
-    return ranks.astype(np.min_scalar_type(size)), size
+    places = np.cumsum(present) - 1
+    number = int(places[-1]) + 1
+    return places.astype(np.min_scalar_type(number))[array], number

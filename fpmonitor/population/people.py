@@ -16,16 +16,15 @@ from fpmonitor.disclosure import (
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import disclosed_from
 from fpmonitor.population.beside import days_in_words
-from fpmonitor.population.browsers import (
-    BrowserGroups,
-    signs_of,
-)
+from fpmonitor.population.browsers import NO_GROUPS, BrowserGroups, signs_of
 from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.recoding import ABSENT, Recoding, own_codes_of_absent
 from fpmonitor.population.views import View
 from fpmonitor.population.volatile import (
     Volatility,
     may_be_contradicted,
+    may_be_masked,
+    may_be_volatile,
     returned_with,
     volatility_of,
 )
@@ -224,7 +223,9 @@ class People:
     @property
     def may_be_contradicted(self) -> bool:
         """Whether what the view masks follows from who came back."""
-        return self.view.volatile != "raw" and may_be_contradicted(self.snapshot, self._groups)
+        if not may_be_masked(self.snapshot.apis, self.view, self.snapshot.said):
+            return False
+        return may_be_contradicted(self.snapshot, self._groups)
 
     def masked(self, apis: Iterable[str], k: int) -> tuple[str, ...]:
         """Those of some APIs whose volatile values the view masks, sorted; see `volatile`."""
@@ -332,10 +333,13 @@ class People:
 
     @cached_property
     def _volatility(self) -> dict[str, Volatility]:
-        return volatility_of(self.snapshot, self._groups)
+        snapshot = self.snapshot
+        is_possible = may_be_volatile(snapshot.apis, snapshot.said)
+        return volatility_of(snapshot, self._groups) if is_possible else {}
 
     @cached_property
     def _groups(self) -> BrowserGroups:
+        """Users by browser; to find them reads all rows of several APIs."""
         return self.snapshot.browser_groups()
 
     @cached_property
@@ -351,14 +355,16 @@ class People:
     @cached_property
     def _recoding(self) -> Recoding:
         view = replace(self.view, transforms=self._transforms)
-        return recoding_of(self.snapshot, view, self._groups, self._volatility)
+        needs_groups = view.transforms or view.drop_automation or self._volatility
+        groups = self._groups if needs_groups else NO_GROUPS
+        return recoding_of(self.snapshot, view, groups, self._volatility)
 
     @cached_property
     def _rows(self) -> NDArray[np.intp] | None:
         """Rows of the users that are meant; None for all."""
         if self.selected is not None:
             return self.selected.rows
-        groups, dropped = self._groups.rows, self._recoding.dropped
+        groups, dropped = self._recoding.groups.rows, self._recoding.dropped
         is_included = None if groups is None or not dropped.any() else ~dropped[groups]
         for api in self._present:
             present = self._codes(api) != ABSENT

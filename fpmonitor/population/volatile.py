@@ -108,7 +108,12 @@ def _is_contradicted(repeats: Repeats, api: str, versions: Versions) -> bool:
 
 def may_be_masked(apis: Iterable[str], view: View, said: Mapping[str, str]) -> bool:
     """Whether a view masks values of some of the APIs unless data contradict it."""
-    return view.volatile != "raw" and any(randomised_in(certain_meaning(api, said)) for api in apis)
+    return view.volatile != "raw" and may_be_volatile(apis, said)
+
+
+def may_be_volatile(apis: Iterable[str], said: Mapping[str, str]) -> bool:
+    """Whether some browser randomises one of the APIs."""
+    return any(randomised_in(certain_meaning(api, said)) for api in apis)
 
 
 def returned_with(repeats: Repeats) -> Mapping[str, Returned]:

@@ -245,9 +245,8 @@ class Questions:
             if is_same:
                 settled = self.limits_counts or decision.rests_on_file
                 return decision.answer(wanted, None if settled else judge)
-            return decision.answer_of_now(
-                wanted, judge, users=explorer.users, only_listed=self.limits_counts
-            )
+            of_list = self.limits_counts or decision.policy.visits == "last+visit"
+            return decision.answer_of_now(wanted, judge, users=explorer.users, only_listed=of_list)
 
         return await asyncio.to_thread(answer) | {"users": explorer.users}
 
@@ -255,7 +254,7 @@ class Questions:
         # Looked at once: other threads change both.
         users, same, cached = explorer.users, explorer.seal == decision.digest, self._judge
         if cached is None or cached[0] != (users, same):
-            current = decision if same else decision.at_later_look()
+            current = (decision if same else decision.at_later_look()).by_last_values
             cached = self._judge = (users, same), Judge.of(current, users)
         return cached[1]
 

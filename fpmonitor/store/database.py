@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import polars as pl
 
 from fpmonitor.closing import Closing
 from fpmonitor.duckdb_connection import ArrowStream, connect, in_memory, keyboard_interrupts
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy as np
-    import polars as pl
     from numpy.typing import NDArray
 
 SCHEMA_VERSION = 10
@@ -42,6 +42,12 @@ _MEMORY_LIMIT = "1200MB"
 _MOST_PARTS = 16  # of small logs, each of which takes a block of every table
 _LOG_BYTES = 1 << 24
 _VERSION = re.compile(r"[1-9][0-9]{0,8}")
+
+
+def _bound(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Return those of some values that a statement names."""
+    wanted = parameters_of(name)
+    return {key: value for key, value in values.items() if key in wanted}
 
 
 def _is_text(name: str) -> bool:
@@ -247,9 +253,7 @@ class Database(Closing):
             values: What is bound to its parameters `$word`; those that it does not name are left
                 out.
         """
-        wanted = parameters_of(name)
-        bound = {key: value for key, value in values.items() if key in wanted}
-        self._execute(statement(name, **(fragments or {})), bound)
+        self._execute(statement(name, **(fragments or {})), _bound(name, values))
 
     def rows(
         self, name: str, *, fragments: dict[str, str] | None = None, **values: Any
@@ -262,10 +266,16 @@ class Database(Closing):
     def arrays(
         self, name: str, *, fragments: dict[str, str] | None = None, **values: Any
     ) -> dict[str, NDArray[np.generic]]:
-        """Columns that the statement `queries/<name>.sql` returns, as numpy arrays."""
-        self.run(name, fragments=fragments, **values)
+        """Columns that the statement `queries/<name>.sql` returns, as numpy arrays.
+
+        Numbers must not be null; times that are, are `NaT`. DuckDB itself makes an array of numpy
+        value by value, which takes twice as long as to let Polars read the columns.
+        """
+        text = statement(name, **(fragments or {}))
         with self._watched():
-            return self._connection.fetchnumpy()
+            found = self._connection.sql(text, params=_bound(name, values))
+            frame = pl.DataFrame(ArrowStream(found))
+        return {column.name: column.to_numpy() for column in frame}
 
     def tables(self) -> list[str]:
         """Tables of the file, by name."""

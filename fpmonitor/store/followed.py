@@ -88,7 +88,9 @@ class Follower:
         values = np.asarray(arrays["value_id"], dtype=np.int64)
         apis = np.asarray(arrays["api_id"], dtype=np.int64)
 
-        def of_column(column: str) -> tuple[str, NDArray[np.int64], NDArray[np.uint64]]:
+        def of_column(
+            column: str,
+        ) -> tuple[str, NDArray[np.unsignedinteger[Any]], NDArray[np.uint64]]:
             api_id = int(column.removeprefix("a"))
             begin, end = np.searchsorted(apis, [api_id, api_id + 1])
             latest = latest_of(visits, places[begin:end], values[begin:end])

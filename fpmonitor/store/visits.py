@@ -55,7 +55,7 @@ def read_visits(
     """
     found = database.arrays("snapshot/sessions", **window.bounds)
     ids = np.asarray(found["visit_id"], dtype=np.int64)
-    times = np.ma.filled(np.ma.asarray(found["time"]).astype(np.int64), NO_TIME)
+    times = np.asarray(found["time"]).astype(np.int64)  # NO_TIME where it is not known
     numbers = users_of_rows(database, window, table.users)
     users = np.asarray(found["user_id"], dtype=np.int64)
     row = np.minimum(np.searchsorted(numbers, users), len(numbers) - 1)

@@ -253,7 +253,8 @@ def read_window(database: Database, span: Span, apis: Sequence[str]) -> WindowRo
         if api not in known:
             raise UnknownNameError("API", api, known)
     visits, people = _read_visits(database, span)
-    latest = {api: latest_values(database, visits, known[api]) for api in apis}
+    numbers = [known[api] for api in apis]
+    latest = dict(zip(apis, latest_values(database, visits, numbers), strict=True))
     observed = _observed(database, span, visits, latest)
     observed_codes = {api: codes[observed] for api, codes in latest.items()}
     return WindowRows(
@@ -303,10 +304,15 @@ def _count_distinct(numbers: NDArray[np.int64]) -> int:
 
 
 def _observed(
-    database: Database, span: Span, visits: Visits, codes: dict[str, NDArray[np.int64]]
+    database: Database,
+    span: Span,
+    visits: Visits,
+    codes: dict[str, NDArray[np.unsignedinteger[Any]]],
 ) -> NDArray[np.bool_] | slice:
     """Tell the rows of users of whom any API at all was observed, as a snapshot has them."""
-    silent = ~np.any([column != ABSENT for column in codes.values()], axis=0)
+    silent = np.ones(visits.users, dtype=np.bool_)
+    for column in codes.values():
+        silent &= column == ABSENT
     if not np.any(silent):
         return slice(None)
     visits_to_ask = visits.ids[silent[visits.row_of[visits.ids - span.first]]]

@@ -82,6 +82,22 @@ def test_values_that_change_hide_from_the_simplest_site_and_not_from_any_method(
     assert line["half"] == "fewer"
 
 
+def test_who_keeps_a_value_hides_among_all_who_had_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One in twenty keeps it; among those alone each would seem to be one of a few."""
+    values = 20
+    rows = [
+        (u, day, (u + (day > 1 and u // values % 20 > 0)) % values)
+        for u in range(USERS)
+        for day in (1, 8, 20)
+    ]
+    [line] = asked(capsys, stored(tmp_path, rows), A, "--followed", "7")
+    truth = 0.05 * float(linked_probability(1 / values, USERS))
+    assert line["kept"] == pytest.approx(0.05, abs=0.005)
+    assert line["same_lower"] <= truth <= line["same_upper"]
+
+
 def test_a_new_version_leaves_family_and_system_of_a_user_agent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

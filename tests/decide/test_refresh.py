@@ -71,6 +71,24 @@ def test_lists_of_users_of_now_are_those_of_a_search_from_nothing() -> None:
     assert min(lost, freed, stayed, above) > 0
 
 
+def test_what_one_visit_left_undecided_no_user_of_now_allows() -> None:
+    """Services read no visits: last values of now can take away from such lists alone."""
+    rng = np.random.default_rng(3)
+    columns = [rng.integers(0, values, USERS) for values in (2, 3, 2, 3, 2, 2)]
+    source = MemorySource(APIS, columns)
+    before = decide(source, replace(POLICY, budget=0.3), seal="", universe=6)
+    visits = replace(before.policy, visits="last+visit")
+    undecided = tuple((api,) for api in APIS[1:])
+    held = replace(before, policy=visits, allow=((APIS[0],),), undecided=undecided)
+    held = replace(held, recommended=(APIS[0],))
+    users = DisclosedSource(source, 10)
+    for decision, allowed in ((before, True), (held, False)):
+        judge = Judge.of(decision.by_last_values, USERS)
+        found = refreshed(decision, users, judge=judge, seal="now", effort=Effort())
+        assert (found.verdict([APIS[1]])[0] == "allow") == allowed
+        assert found.verdict([APIS[0]])[0] == "allow"
+
+
 def test_lists_of_a_stopped_search_hold_what_is_proven_of_the_users_of_now() -> None:
     """Listed sets are judged again, of what was recommended a part is left, and nothing is open."""
     changed = 0

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.policy import DRAWS
 from fpmonitor.population.visits import PathSource, VisitSource, drawn_visits, tuple_ids
+from fpmonitor.serve.app import service_app
+from fpmonitor.serve.config import ServeConfig
 from fpmonitor.spectrum import CountSpectrum
 from fpmonitor.store.visits import VisitRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 USERS = 2_500
 ASKED = ["--k", "10", "--budget", "20%", "-n", "2500", "--fixed-question"]
@@ -76,7 +79,9 @@ def test_what_changes_between_visits_is_allowed_for_one_visit_and_not_for_all(
         assert "Nothing is promised of more days" in found[unit]["guarantee"]
 
 
-def test_one_visit_must_keep_the_budget_too_where_users_came_back(tmp_path: Path) -> None:
+def test_one_visit_must_keep_the_budget_too_where_users_came_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """By default: a condition more, and none in the place of what holds at every look.
 
     The last `network` of each is one of nine; the first is nearly everybody's own.
@@ -91,7 +96,10 @@ def test_one_visit_must_keep_the_budget_too_where_users_came_back(tmp_path: Path
     changed = str(tmp_path / "log.duckdb")
     assert run(["ingest", str(log), "--db", changed, "-q"]) == 0
     output, old = tmp_path / "d.json", tmp_path / "old.json"
-    found = made(changed, output, "network,depth")
+    words = ["decide", *ASKED, "--candidates", "network,depth", "--db", changed]
+    assert run([*words, "-o", str(output)]) == 0
+    assert "came back, so one visit of each must keep the budget, too" in capsys.readouterr().err
+    found = json.loads(output.read_text(encoding="utf-8"))
     last = made(changed, old, "network,depth", "--unit", "last")
     assert last["recommended"] == ["depth", "network"]
     assert found["policy"]["visits"] == "last+visit"
@@ -108,6 +116,10 @@ def test_one_visit_must_keep_the_budget_too_where_users_came_back(tmp_path: Path
             assert run([*command, file, "--db", changed]) == 0
     assert run(["gate", str(output), "--want", "network", "--db", changed]) == 3
     assert run(["gate", str(output), "--want", "depth", "--db", changed]) == 0
+    config = ServeConfig(db=Path(changed), decision=output, spool=tmp_path / "spool")
+    with TestClient(service_app(config), base_url="http://localhost") as client:
+        answers = [client.get("/v1/gate", params={"want": api}) for api in ("depth", "network")]
+    assert [each.json()["verdict"] for each in answers] == ["allow", "unknown"]
     allowed = found | {"allow": last["allow"], "undecided": [], "recommended": last["recommended"]}
     output.write_text(json.dumps(allowed), encoding="utf-8")
     assert run(["audit", "certificate", str(output), "--db", changed]) not in {0, 3}
@@ -229,7 +241,7 @@ def test_a_visit_is_never_put_together_of_two() -> None:
     visits = rows_of([(1, 1, 1), (1, 2, 2), (2, 1, 1), (2, 2, 2)])
     source = VisitSource(visits)
     # a1 with b2 would be a second value of b beside each value of a
-    assert source.spectrum(["a", "b"]).counts.tolist() == source.spectrum(["a"]).counts.tolist()
+    assert source.spectrum(["a", "b"]).groups() == source.spectrum(["a"]).groups()
 
 
 def test_pooled_groups_of_visits_prove_what_exact_ones_do_and_nothing_else(

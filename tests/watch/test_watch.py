@@ -26,6 +26,7 @@ import numpy as np
 import pytest
 
 from fpmonitor.answers.check import CheckReport, RunAlarm
+from fpmonitor.answers.notices import message
 from fpmonitor.answers.standing import is_news, judged
 from fpmonitor.cli import run
 from fpmonitor.decide.files import read_decision
@@ -211,28 +212,63 @@ def test_what_a_release_brings_and_who_has_left_is_told_in_the_first_week(
     assert named == [[], [f"{AGENT}: chromium 142", "a"], ["b"], []]
 
 
-def test_who_decides_again_hears_of_the_next_country_that_leaves(
-    decision: Path, tmp_path: Path, looked: Callable[..., Told]
+@pytest.mark.each
+@pytest.mark.parametrize("decides", [True, False], ids=["decided again", "decided once"])
+def test_each_country_that_leaves_is_told_once_by_its_name(
+    decides: bool, decision: Path, tmp_path: Path, looked: Callable[..., Told]
 ) -> None:
-    path, named = tmp_path / "decision.json", []
+    """Where the first still stood, nobody heard of the others."""
+    path, named, keys = tmp_path / "decision.json", [], set()
     countries = {0: "Portugal", 1: "Poland", 2: "Peru"}
-    for week in range(5):
+    for week in range(6):
         come = np.flatnonzero(np.random.default_rng(week).random(6_000) < 0.4).tolist()
         day_log(
             tmp_path / "in",
             7 * week,
-            [user for user in come if user % 10 >= week - 1],
+            [user for user in come if user % 10 >= min(week, 4) - 1],
             a=lambda _: "x",
             b=lambda user: countries.get(user % 10, "Spain"),
         )
-        made = on_agents(read_decision(decision), "b", week=max(week - 1, 0))
+        decided = max(week - 1, 0) if decides else 0
+        made = on_agents(read_decision(decision), "b", week=decided)
         path.write_text(json.dumps(made.to_json()), encoding="utf-8")
-        problems = [
-            one for body in looked(path, 7 * week + 4, "week")[1] for one in body["problems"]
-        ]
-        news = [one for one in problems if one["new"] and one["kind"] == "decide again"]
-        named.append([one["text"].partition(" is gone")[0] for one in news])
-    assert named == [[], [], ["b Portugal"], ["b Poland"], ["b Peru"]]
+        bodies = looked(path, 7 * week + 4, "week")[1]
+        news = [one for body in bodies for one in body["problems"] if one["new"]]
+        again = [one["text"] for one in news if one["kind"] == "decide again"]
+        named.append([text.partition(" is gone")[0] for text in again])
+        sent = [message(body, details=None) for body in bodies if week]
+        keys |= {one["key"].partition("/")[2] for one in sent}
+    assert named == [[], [], ["b Portugal"], ["b Poland"], ["b Peru"], []]
+    assert decides or keys == {"decide again"}  # a new list has a first look
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("had", [0, 3], ids=["not logged", "rolled out to a few"])
+def test_what_changes_of_an_api_that_just_came_is_told(
+    had: int, tmp_path: Path, looked: Callable[..., Told]
+) -> None:
+    """Days before the decision lack it; a later day as its reference hid what changed for good."""
+    folder, path, told = tmp_path / "in", tmp_path / "decision.json", {}
+
+    def log_of(day: int, value: str) -> str:
+        few = {f"u{user}" for user in range(400 if day > 6 else had)}
+        log = day_log(folder, day, range(400), a=lambda _: "x", b=lambda _: value)
+        rows = map(json.loads, log.read_text(encoding="utf-8").splitlines())
+        kept = [row if row["user"] in few else {**row, "b": None} for row in rows]
+        lines = (json.dumps({k: v for k, v in row.items() if v is not None}) for row in kept)
+        log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return str(log)
+
+    stored = ["--db", str(tmp_path / "db")]
+    logs = [log_of(day, "p") for day in range(8)]
+    assert run(["ingest", *logs, *stored]) == 0
+    asked = ["decide", "-k", "5", "-n", "400", "--budget", "20%", "--candidates", "a,b"]
+    assert run([*asked, *stored, "-o", str(path)]) == 0
+    for day in range(8, 12):
+        log_of(day, "r")
+        again = reasons(looked(path, day)[1])
+        told |= {day: again} if again else {}
+    assert told == {9: ["b"]}
 
 
 def test_a_wrong_log_that_is_corrected_is_no_reason_to_decide_again(
