@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.options import DECISION, OUTPUT, QUIET
+from fpmonitor.cli.options import DECISION, OUTPUT, QUIET, named_options
 from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.decision import Decision
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 EXIT_VIOLATED = 1
 _SHOWN_NAMES = 5
+_OF_LEVELS = frozenset(("--format", "--output", "--quiet", "--to"))  # the others say nothing there
 SITE = Annotated[
     str | None,
     typer.Option("--site", help="Restrict the list to this site, for example example.com."),
@@ -119,6 +120,7 @@ COVERAGE = Annotated[bool, typer.Option("--coverage", help="Compare what each fo
 
 
 def export(
+    context: typer.Context,
     *,
     decision: DECISION,
     name: FORMAT_NAME = None,
@@ -148,7 +150,8 @@ def export(
     to = exporter_name(to or name or "")
     decided = read_credible_decision(decision)
     if decided.components:
-        emit(level_list(decided, to), shown.output)
+        said = [option for option in named_options(context) if option not in _OF_LEVELS]
+        emit(level_list(decided, to, said), shown.output)
         return 0
     if show_coverage:
         found = coverage(decided, product_exporters())
