@@ -232,7 +232,7 @@ def report_page(
         points = trade_offs(users, decision, practice=today)
         return level_page(decision, points, data, made=datetime.now(UTC), practice=today)
     if practice is not None:
-        raise InputError("--practice: the decision is about sets", hint="leave it out")
+        raise InputError("--practice: the decision is about sets", hint="omit it")
     findings = monitor.findings(
         decision,
         coverage=coverage(decision, product_exporters()),

@@ -66,15 +66,17 @@ def _beginning(path: Path, most: int) -> bytes:
 
 def read_text(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BYTES) -> str:
     """Read a file as UTF-8; arguments and errors as of `read_bytes`, and where it is not UTF-8."""
-    try:
-        return read_bytes(path, kind, hint=hint, most=most).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{kind} {path}: not UTF-8", hint=hint) from error
+    return _decoded(read_bytes(path, kind, hint=hint, most=most), path, kind, hint)
 
 
 def read_json(path: Path, kind: str, *, hint: str = "") -> Any:
     """Read a JSON file; arguments and errors as of `read_text`, and where it is not JSON."""
-    return _parsed(strict_json, path, kind, read_text(path, kind, hint=hint), hint)
+    return json_of(read_bytes(path, kind, hint=hint), path, kind, hint=hint)
+
+
+def json_of(content: bytes, path: Path, kind: str, *, hint: str = "") -> Any:
+    """Parse what was read of a JSON file; errors as of `read_json`."""
+    return _parsed(strict_json, path, kind, _decoded(content, path, kind, hint), hint)
 
 
 def read_toml(path: Path, kind: str, *, hint: str = "") -> dict[str, Any]:
@@ -230,6 +232,13 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _decoded(content: bytes, path: Path, kind: str, hint: str) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{kind} {path}: not UTF-8", hint=hint) from error
 
 
 def _parsed(parse: Callable[[str], Any], path: Path, kind: str, text: str, hint: str) -> Any:

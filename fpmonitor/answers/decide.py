@@ -441,7 +441,7 @@ def _check_design(population: Population, decide_question: DecideQuestion) -> No
     if decide_question.setting == "sample" or sample.strata or sample.cluster or sample.fake_share:
         raise InputError(
             "design-share: is for users who were drawn one by one from a population",
-            hint="leave --setting sample, --strata, --cluster and --fake-share away",
+            hint="omit --setting sample, --strata, --cluster and --fake-share",
         )
     if population.audience is not Audience.OWNER:
         raise InputError(

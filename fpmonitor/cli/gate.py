@@ -59,7 +59,7 @@ def gate(
         answer = decided.answer(apis)
         shown.show(decisions.gate_output(answer))
         return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
-    refuse_parts(decision, decided, hint="leave --db away: the file answers by its lists")
+    refuse_parts(decision, decided, hint="omit --db: the file answers by its lists")
     from fpmonitor.answers.decide import answer_gate  # noqa: PLC0415 -- slow
     from fpmonitor.cli.context import open_monitor  # noqa: PLC0415
     from fpmonitor.cli.users import check_borne_out  # noqa: PLC0415

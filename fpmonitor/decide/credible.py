@@ -44,7 +44,11 @@ def read_credible_decision(
     Raises:
         InputError: A member does not follow from the others.
     """
-    decision = read(path)
+    return credible(read(path), path)
+
+
+def credible(decision: Decision, path: Path) -> Decision:
+    """Return a decision that was read and is to be carried out; errors as of the above."""
     proof = Discrepancy("proof", _other_question(decision))
     # Files of before, and those that people write, may list less: what no list settles is withheld.
     lists = [*_lists(decision, _FEW_STEPS)] if is_of_now(decision) else []

@@ -64,7 +64,7 @@ class Draws(People):
         if self.audience is not Audience.OWNER and self.users - chosen_users.size < k:
             raise UndecidableError(
                 f"cluster: all but fewer than {k} users are the only one of their {cluster}",
-                hint="leave --cluster away",
+                hint="omit --cluster",
             )
         return self._only(chosen_users, SampleModel(cluster=cluster))
 
