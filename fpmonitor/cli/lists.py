@@ -150,9 +150,7 @@ def export(
     to = exporter_name(to or name or "")
     decided = read_credible_decision(decision)
     if decided.components:
-        said = [option for option in named_options(context) if option not in _OF_LEVELS]
-        emit(level_list(decided, to, said), shown.output)
-        return 0
+        return _write_levels(context, decided, to, shown.output)
     if show_coverage:
         found = coverage(decided, product_exporters())
         shown.show(decisions.coverage_output(found))
@@ -182,6 +180,13 @@ def export(
     if whole or not strict:
         _write(result, shown.output)
     return 0 if whole or (partial and not strict) else EXIT_VIOLATED
+
+
+def _write_levels(context: typer.Context, decided: Decision, to: str, output: Path | None) -> int:
+    """Write a decision about levels; options that say nothing of it are refused."""
+    said = [option for option in named_options(context) if option not in _OF_LEVELS]
+    emit(level_list(decided, to, said), output)
+    return 0
 
 
 def _write(result: ExportResult, output: Path | None) -> None:
