@@ -185,7 +185,7 @@ def export_decision(
     """Write a decision as a list of a product; see `Decision.export`."""
     with _in_words_of_python():
         if decision.components:
-            text = level_list(decision, to)
+            text = level_list(decision, to, [f"--{name.replace('_', '-')}" for name in options])
             if path is not None:
                 write_bytes(Path(path), [text.encode()])
             return text

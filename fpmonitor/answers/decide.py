@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.asked import DecideQuestion
     from fpmonitor.decide.deciding import Tests
-    from fpmonitor.decide.decision import ApiSet, ByVisits, Setting, Verdict
+    from fpmonitor.decide.decision import ApiSet, ByVisits, Confirmation, Setting, Verdict
     from fpmonitor.policy import CohortBudget
     from fpmonitor.population.evidence import Lack
     from fpmonitor.population.kept_values import ChosenValues
@@ -669,8 +669,7 @@ def check_lists(population: Population, decision: Decision) -> None:
         users = source_of(eligible_users, decision).users
         _check_sets(decision, users, _judge_of(eligible_users, decision))
         return
-    candidates = decision.policy.candidates
-    source, rest = eligible_users.searched_and_rest(tested.searched, candidates)
+    source, rest = divided_again(eligible_users, decision, tested)
     found = on_others(decision, source.users, rest, tested.chains)
     if (found.confirmed, found.refuted) != (tested.confirmed, tested.refuted):
         raise not_credible("`confirmation`, not as in the data")
@@ -682,6 +681,14 @@ def check_lists(population: Population, decision: Decision) -> None:
         for name in ("allow", "block", "undecided"):
             if {*without_empty(getattr(borders, name))} != {*getattr(decision, name)}:
                 raise not_credible(f"`{name}`, not as in the data")
+
+
+def divided_again(
+    eligible_users: Population, decision: Decision, tested: Confirmation
+) -> tuple[SpectrumSource, ChosenValues]:
+    """Return the users who were searched for a decision, and all others."""
+    candidates = decision.policy.candidates
+    return eligible_users.searched_and_rest(tested.searched, candidates, decision.engine)
 
 
 def _check_sets(decision: Decision, users: int, judge: Callable[[ApiSet], Verdict]) -> None:

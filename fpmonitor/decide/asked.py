@@ -41,7 +41,8 @@ _NOT_WITH: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_SETS_ONLY, ("levels",)),
     "search-users": (
         *("levels", "setting sample", "realised", "must", "never", "time-limit", "max-size"),
-        *("max-sets", "forecast", "tolerance", "resume"),
+        # Queries divide the users by another rule: whoever chooses an engine would draw again.
+        *("max-sets", "forecast", "tolerance", "resume", "engine"),
     ),
     "forecast": ("levels", "realised", "bias", "strata", "fake-share", "cluster"),
     "given": (
