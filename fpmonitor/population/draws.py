@@ -117,7 +117,7 @@ class Draws(People):
         """
         if not self.snapshot.in_memory(1):
             raise UndecidableError(
-                "the users are divided in memory, where they do not fit",
+                "the users do not fit into memory, where they are divided",
                 hint="ask of a window of fewer users",
             )
         order = self.by_values[self._generator("divided").permutation(self.users)]
