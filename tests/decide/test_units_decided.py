@@ -107,7 +107,9 @@ def test_one_visit_must_keep_the_budget_too_where_users_came_back(
     assert found["proof"]["allow"] == last["proof"]["allow"]  # no price
     promise = last["guarantee"].split(" Last values")[0]
     assert found["guarantee"].startswith(promise)
-    assert "one visit of each user, and knows no other of them, exposes no more" in found["guarantee"]
+    assert (
+        "one visit of each user, and knows no other of them, exposes no more" in found["guarantee"]
+    )
     for command in (["audit", "certificate"], ["check"]):
         for file in (str(output), str(old)):
             assert run([*command, file, "--db", changed]) == 0
