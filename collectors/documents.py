@@ -153,7 +153,7 @@ def _is_wrapper(document: Mapping[str, Any], lists: Mapping[str, Sequence[Any]])
     return (
         any(len(rows) >= _FEWEST for rows in lists.values())
         and not any(isinstance(value, dict | list) for value in others.values())
-        and not any(map(meanings, others))
+        and not any(map(_Known().__getitem__, others))
     )
 
 
@@ -258,7 +258,8 @@ def _keyed_lists(
 ) -> _Rows | None:
     """Read an object that lists the records of each user below its key; null for another one."""
     is_keyed = lists.keys() == document.keys() and _are_keys(list(document))
-    if not is_keyed or any(name.casefold() in ENVELOPES or meanings(name) for name in document):
+    known = _Known()
+    if not is_keyed or any(name.casefold() in ENVELOPES or known[name] for name in document):
         return None
     rows = [row for listed in lists.values() for row in listed]
     if not _are_alike(rows):
@@ -273,7 +274,7 @@ def _is_by_column(document: Mapping[str, Any], inner: Sequence[str], user: str) 
         return len(inner) >= _FEWEST or user in document
     if _number_rows(list(document)) or user in inner:
         return False
-    known_outside, known_inside = (sum(map(bool, map(meanings, n))) for n in (document, inner))
+    known_outside, known_inside = (sum(map(_Known().__getitem__, n)) for n in (document, inner))
     if known_outside != known_inside:
         return known_outside > known_inside and len(inner) >= _FEWEST
     return len(inner) >= max(_FEWEST, 2 * len(document))

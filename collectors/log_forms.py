@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 
 from fpmonitor.errors import InputError
 from fpmonitor.value_forms import AGENT, AGENT_NAMES
@@ -258,7 +259,9 @@ def unnamed_form(lines: Sequence[str]) -> LineForm | None:
         form = _separated([""] * fields, separator, unescaped_percent)
         if named := _named_by_values(form, sample):
             return named
-    shapes = Counter(tuple(map(_shape_of, _TOKEN.findall(line))) for line in sample)
+    # One more than there may be: a bracket that is not closed costs a look at all that is behind.
+    tokens = (islice(_TOKEN.finditer(line), MOST_FIELDS + 1) for line in sample)
+    shapes = Counter(tuple(_shape_of(token[0]) for token in found) for found in tokens)
     [(shape, _)] = shapes.most_common(1)
     pattern = "^" + r"\s+".join(shape) + "(?: (.*))?$"
     return _named_by_values(LineForm(pattern, ("",) * len(shape) + (REST,), unescaped_c), sample)

@@ -185,7 +185,7 @@ def export_decision(
     """Write a decision as a list of a product; see `Decision.export`."""
     with _in_words_of_python():
         if decision.components:
-            text = level_list(decision, to)
+            text = level_list(decision, to, [f"--{name.replace('_', '-')}" for name in options])
             if path is not None:
                 write_bytes(Path(path), [text.encode()])
             return text
@@ -232,7 +232,7 @@ def report_page(
         points = trade_offs(users, decision, practice=today)
         return level_page(decision, points, data, made=datetime.now(UTC), practice=today)
     if practice is not None:
-        raise InputError("--practice: the decision is about sets", hint="leave it out")
+        raise InputError("--practice: the decision is about sets", hint="omit it")
     findings = monitor.findings(
         decision,
         coverage=coverage(decision, product_exporters()),

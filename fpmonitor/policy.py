@@ -264,13 +264,13 @@ class SampleModel:
             raise PolicyError(
                 "fake_share",
                 "nothing is proved of strata: who adds users decides who is drawn",
-                hint="leave --strata or --fake-share away",
+                hint="omit --strata or --fake-share",
             )
         if self.fake_share and self.cluster is not None:
             raise PolicyError(
                 "fake_share",
                 "nothing is proved of clusters: who adds a row to one may take its user's place",
-                hint="leave --cluster or --fake-share away",
+                hint="omit --cluster or --fake-share",
             )
 
     @property
@@ -483,7 +483,7 @@ class Policy:
             raise PolicyError(
                 assumed[0],
                 "the observed users are counted themselves, and represent no others",
-                hint=f"leave --{assumed[0]} away, or --setting sample",
+                hint=f"omit --{assumed[0]}, or --setting sample",
             )
         if not self.candidates:
             raise PolicyError("candidates", "name at least one API")

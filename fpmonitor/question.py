@@ -111,8 +111,10 @@ def threshold_of(k: float, population: int | None) -> int:
     """Return a threshold as a number of users: below 1 it is a share of the population, rounded up.
 
     Raises:
-        PolicyError: A share of a population that is not named.
+        PolicyError: A share of a population that is not named, or neither a share nor whole.
     """
+    if k % 1 and not 0 < k < 1:  # what is left of NaN and of infinity is NaN
+        raise PolicyError("k", f"must be a whole number or a share below 1, got {k}")
     if not 0 < k < 1:
         return int(k)
     if population is None:

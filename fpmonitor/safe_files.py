@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import stat
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
@@ -38,15 +39,34 @@ def read_bytes(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BY
             writer.
     """
     try:
-        is_named_pipe = path.is_fifo() and path.resolve().exists()  # that of `<(...)` has no name
-        content = b"" if is_named_pipe else _beginning(path, most + 1)
+        with open_file(path, kind, hint=hint) as file:
+            content = file.read(most + 1)
     except OSError as error:
         raise InputError(f"{kind} {path}: {error.strerror or error}", hint=hint) from error
-    if is_named_pipe:
-        raise InputError(f"{kind} {path}: a named pipe, not a file", hint=hint)
     if len(content) > most:
         raise InputError(f"{kind} {path}: larger than {most / 1_000_000:g} MB", hint=hint)
     return content
+
+
+@contextmanager
+def open_file(path: Path, kind: str, *, hint: str = "") -> Iterator[BinaryIO]:
+    """Open a file for the block to read; arguments as of `read_bytes`.
+
+    Raises:
+        InputError: It is a named pipe.
+        OSError: It cannot be opened.
+    """
+    # Not blocked: a pipe without a writer would be waited for. Opened first: a name may change.
+    with open(path, "rb", opener=_open_at_once) as file:
+        is_pipe = stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
+        if is_pipe and path.resolve().exists():  # that of `<(...)` has no name
+            raise InputError(f"{kind} {path}: a named pipe, not a file", hint=hint)
+        os.set_blocking(file.fileno(), True)
+        yield file
+
+
+def _open_at_once(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NONBLOCK)
 
 
 def beside(path: Path, ending: str) -> list[Path]:
@@ -59,22 +79,19 @@ def beside(path: Path, ending: str) -> list[Path]:
     return [other for other in found if other.exists()]
 
 
-def _beginning(path: Path, most: int) -> bytes:
-    with path.open("rb") as file:
-        return file.read(most)
-
-
 def read_text(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BYTES) -> str:
     """Read a file as UTF-8; arguments and errors as of `read_bytes`, and where it is not UTF-8."""
-    try:
-        return read_bytes(path, kind, hint=hint, most=most).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{kind} {path}: not UTF-8", hint=hint) from error
+    return _decoded(read_bytes(path, kind, hint=hint, most=most), path, kind, hint)
 
 
 def read_json(path: Path, kind: str, *, hint: str = "") -> Any:
     """Read a JSON file; arguments and errors as of `read_text`, and where it is not JSON."""
-    return _parsed(strict_json, path, kind, read_text(path, kind, hint=hint), hint)
+    return json_of(read_bytes(path, kind, hint=hint), path, kind, hint=hint)
+
+
+def json_of(content: bytes, path: Path, kind: str, *, hint: str = "") -> Any:
+    """Parse what was read of a JSON file; errors as of `read_json`."""
+    return _parsed(strict_json, path, kind, _decoded(content, path, kind, hint), hint)
 
 
 def read_toml(path: Path, kind: str, *, hint: str = "") -> dict[str, Any]:
@@ -230,6 +247,13 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _decoded(content: bytes, path: Path, kind: str, hint: str) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{kind} {path}: not UTF-8", hint=hint) from error
 
 
 def _parsed(parse: Callable[[str], Any], path: Path, kind: str, text: str, hint: str) -> Any:

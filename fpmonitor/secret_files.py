@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 from fpmonitor.errors import InputError
-from fpmonitor.safe_files import sync
+from fpmonitor.safe_files import open_file, sync
 
 _OTHERS = 0o077
 _MOST_BYTES = 4096
@@ -54,11 +54,11 @@ def read_secret_file(path: Path) -> str:
     """Read a secret: the text of a file without its line ends and its comments (`#`).
 
     Raises:
-        InputError: The file cannot be read, is open to others than its owner, or is too long for a
-            secret.
+        InputError: The file cannot be read, is a named pipe, is open to others than its owner, or
+            is too long for a secret.
     """
     try:
-        with path.open("rb") as file:
+        with open_file(path, "key file") as file:
             # The mode of what is read: the name may lead elsewhere a moment later.
             mode, content = os.fstat(file.fileno()).st_mode, file.read(_MOST_BYTES + 1)
     except OSError as error:

@@ -81,7 +81,7 @@ def bound_union(parts: Sequence[tuple[Population, Decision]]) -> UnionBound:
         apis = decision.recommended
         beyond = tuple(api for api in apis if decision.means(api) not in seen)
         if not beyond:
-            raise InputError("union: a decision recommends nothing to add", hint="leave it away")
+            raise InputError("union: a decision recommends nothing to add", hint="omit it")
         # By what the vocabulary calls them: two logs may have one API under two names.
         seen |= {decision.means(api) for api in beyond}
         spectrum = _spectrum(users, decision, beyond)

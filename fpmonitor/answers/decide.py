@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.asked import DecideQuestion
     from fpmonitor.decide.deciding import Tests
-    from fpmonitor.decide.decision import ApiSet, ByVisits, Setting, Verdict
+    from fpmonitor.decide.decision import ApiSet, ByVisits, Confirmation, Setting, Verdict
     from fpmonitor.policy import CohortBudget
     from fpmonitor.population.evidence import Lack
     from fpmonitor.population.kept_values import ChosenValues
@@ -441,7 +441,7 @@ def _check_design(population: Population, decide_question: DecideQuestion) -> No
     if decide_question.setting == "sample" or sample.strata or sample.cluster or sample.fake_share:
         raise InputError(
             "design-share: is for users who were drawn one by one from a population",
-            hint="leave --setting sample, --strata, --cluster and --fake-share away",
+            hint="omit --setting sample, --strata, --cluster and --fake-share",
         )
     if population.audience is not Audience.OWNER:
         raise InputError(
@@ -564,13 +564,15 @@ def with_all_candidates(population: Population, decision: Decision) -> Populatio
 
 
 def called_as(decision: Decision, population: Population) -> Decision:
-    """Return a decision with its candidates called as in the log of some users.
+    """Return a decision with its candidates, and what else it names, called as in a log of users.
+
+    What is no candidate keeps its name where the log has no other.
 
     Raises:
         UnknownNameError: The log lacks one.
         InputError: It holds one twice, or two as one, or means another API by the same name.
     """
-    candidates = decision.policy.candidates
+    candidates, cohorts = decision.policy.candidates, _cohorts_called(decision, population)
     for api in candidates:
         here, there = meaning(api, decision.names), population.means.get(api)
         # Else its verdict would go over to another API that happens to have its name.
@@ -579,6 +581,7 @@ def called_as(decision: Decision, population: Population) -> Decision:
                 f"{api} is {here} in the decision, and {there} in the log",
                 hint="decide anew on this log, or say what it is with `fpmonitor db apis --set`",
             )
+    decision = replace(decision, policy=replace(decision.policy, cohorts=cohorts))
     if set(candidates) <= set(population.apis):
         return decision
     called = {
@@ -596,9 +599,15 @@ def called_as(decision: Decision, population: Population) -> Decision:
     def sets(lists: Iterable[ApiSet]) -> tuple[ApiSet, ...]:
         return tuple(tuple(sorted(called[api][0] for api in apis)) for apis in lists)
 
+    def wished(apis: Iterable[str]) -> list[str]:
+        return [called[api][0] if api in called else api for api in apis]
+
     [recommended] = sets([decision.recommended])
     return replace(
         decision,
+        must=tuple(sorted(wished(decision.must))),
+        never=tuple(sorted(wished(decision.never))),
+        weights=dict(zip(wished(decision.weights), decision.weights.values(), strict=True)),
         policy=replace(decision.policy, candidates=tuple(names)),
         allow=sets(decision.allow),
         block=sets(decision.block),
@@ -610,6 +619,21 @@ def called_as(decision: Decision, population: Population) -> Decision:
         names=population.names(names),
         no_evidence={called[api][0]: lack for api, lack in decision.no_evidence.items()},
         assumed={called[api][0]: lack for api, lack in decision.assumed.items()},
+    )
+
+
+def _cohorts_called(decision: Decision, population: Population) -> CohortBudget | None:
+    """Return what tells cohorts as a log calls it, as far as it does."""
+    cohorts = decision.policy.cohorts
+    if cohorts is None:
+        return None
+
+    def called(api: str) -> str:
+        found = [] if api in population.apis else columns_of(decision.means(api), population.means)
+        return found[0] if len(found) == 1 else api
+
+    return replace(
+        cohorts, given=tuple(map(called, cohorts.given)), menu=tuple(map(called, cohorts.menu))
     )
 
 
@@ -645,8 +669,7 @@ def check_lists(population: Population, decision: Decision) -> None:
         users = source_of(eligible_users, decision).users
         _check_sets(decision, users, _judge_of(eligible_users, decision))
         return
-    candidates = decision.policy.candidates
-    source, rest = eligible_users.searched_and_rest(tested.searched, candidates)
+    source, rest = divided_again(eligible_users, decision, tested)
     found = on_others(decision, source.users, rest, tested.chains)
     if (found.confirmed, found.refuted) != (tested.confirmed, tested.refuted):
         raise not_credible("`confirmation`, not as in the data")
@@ -658,6 +681,14 @@ def check_lists(population: Population, decision: Decision) -> None:
         for name in ("allow", "block", "undecided"):
             if {*without_empty(getattr(borders, name))} != {*getattr(decision, name)}:
                 raise not_credible(f"`{name}`, not as in the data")
+
+
+def divided_again(
+    eligible_users: Population, decision: Decision, tested: Confirmation
+) -> tuple[SpectrumSource, ChosenValues]:
+    """Return the users who were searched for a decision, and all others."""
+    candidates = decision.policy.candidates
+    return eligible_users.searched_and_rest(tested.searched, candidates, decision.engine)
 
 
 def _check_sets(decision: Decision, users: int, judge: Callable[[ApiSet], Verdict]) -> None:

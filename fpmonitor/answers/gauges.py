@@ -6,6 +6,7 @@ no values and no users.
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,7 @@ def _known(standing: Standing) -> Iterator[tuple[str, dict[str, str], float]]:
     # Sets above the budget first: of more than are told, an alert must not miss one.
     ordered_sets = sorted(standing.sets, key=lambda one: (one.verdict != "block", -len(one.apis)))
     for one in ordered_sets[:_MOST_SETS]:
-        labels = {"set": " + ".join(one.apis)}
+        labels = {"set": " + ".join(map(_named, one.apis))}
         yield "set_above_budget", labels, one.verdict == "block"
         yield "set_within_budget", labels, one.verdict == "allow"
         if one.limits is not None:
@@ -92,11 +93,20 @@ def _known(standing: Standing) -> Iterator[tuple[str, dict[str, str], float]]:
         end = datetime.fromisoformat(standing.until).replace(tzinfo=UTC)
         yield "window_end_seconds", {}, end.timestamp()
     for source, users in standing.source_users.items():
-        yield "source_users", {"source": source}, users
+        yield "source_users", {"source": _named(source)}, users
     for source, apis in standing.faulty_sources.items():
-        yield "source_faults", {"source": source}, len(apis)
+        yield "source_faults", {"source": _named(source)}, len(apis)
     for problem in standing.problems:
         yield "problem", {"kind": problem.kind, "what": problem.what}, 1
+
+
+def _named(name: str) -> str:
+    """Return a name as no other is told: two samples of equal labels make a file unreadable.
+
+    As JSON where it could be taken for several, or for another name whose escapes it shows.
+    """
+    is_plain = name.isprintable() and "+" not in name and not name.startswith('"')
+    return name if is_plain else json.dumps(name)
 
 
 def _lines(samples: Iterable[tuple[str, dict[str, str], float]]) -> Iterator[str]:
@@ -107,7 +117,7 @@ def _lines(samples: Iterable[tuple[str, dict[str, str], float]]) -> Iterator[str
         by_name.setdefault(name, []).append(f"fpmonitor_{name}{{{label_text}}} {float(value)!r}\n")
     for name, lines in by_name.items():
         yield f"# HELP fpmonitor_{name} {_HELP[name]}\n# TYPE fpmonitor_{name} gauge\n"
-        # Names that differ in what is not printed give one line twice, which the format forbids.
+        # Problems that differ in what is not printed give one line twice, which the format forbids.
         yield from dict.fromkeys(lines)
 
 

@@ -16,6 +16,7 @@ from fpmonitor.answers.decide import (
     asked_question,
     by_visits_of,
     check_lists,
+    divided_again,
     question_of,
     registered_in_log,
     source_of,
@@ -493,13 +494,13 @@ def count_spectra(
             hint="--unsafe-counts, if they stay with you",
         )
     facts = replace(facts_of(population, decision, listed), counters=counters)
-    candidates, tested = decision.policy.candidates, decision.confirmation
+    tested = decision.confirmation
     others: list[SetGroups] = []
     source: SpectrumSource
     if tested is None:
         source = source_of(eligible_users, decision)
     else:
-        source, rest = eligible_users.searched_and_rest(tested.searched, candidates)
+        source, rest = divided_again(eligible_users, decision, tested)
         if source.least is None:
             anew = searched_again(decision, source, rest, chains=len(tested.chains))
             chains = () if anew.confirmation is None else anew.confirmation.chains

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fpmonitor.answers.panel import PanelFinding
     from fpmonitor.answers.renewal import MovedApi, Renewal
     from fpmonitor.decide.decision import ApiSet, Decision
+    from fpmonitor.policy import CohortBudget
 
 ProblemKind = Literal[
     "refused",
@@ -532,6 +533,14 @@ def next_steps(
     return found
 
 
+def called_anew(made: Decision, checked: Decision) -> Decision:
+    """Return a decision as the log of a check calls it, whose sets may hold APIs of unions."""
+    own = {*map(made.means, made.policy.candidates)}
+    candidates = tuple(api for api in checked.policy.candidates if checked.means(api) in own)
+    policy = replace(checked.policy, candidates=candidates)
+    return replace(checked, policy=policy, union_with=made.union_with)
+
+
 def decide_again(
     decision: Decision,
     database: Path,
@@ -564,26 +573,47 @@ def decide_again(
     ):
         if value != usual:
             words += [f"--{option}", str(value)]
-    if (cohorts := policy.cohorts) is not None:
-        # The short names, as `family`: the long ones have spaces.
-        kinds = {kind: name for name, kind in KINDS.items() if name != kind}
-        words += ["--given", ",".join(kinds.get(each, each) for each in cohorts.given)]
-        menu = ",".join(kinds.get(each, each) for each in cohorts.menu)
-        words += ["--given-menu", menu] if menu else []
-        words += ["--budget-each", f"{cohorts.budget:.10g}"]
-        words += ["--least-share", f"{cohorts.least_share:.10g}"]
-        words += ["--worst-share"] * cohorts.worst_share
+    words += _cohort_words(policy.cohorts)
     if (links := policy.links) is not None:
         words += ["--link-budget", f"{links.budget:.10g}"]
         words += ["--after", ",".join(map(days_in_words, links.after))] if links.after else []
     words += [] if policy.visits == "last" else ["--unit", policy.visits]
     words += ["--union-with", "OTHER.json"] * len(decision.union_with)
+    words += ["--rows-are-users"] if sample.rows_are_users else []
     words += ["--realised"] if policy.realised else []
     words += ["--drop-automation"] if view.drop_automation else []
     for option, wished in (("must", decision.must), ("never", decision.never)):
         left = [api for api in wished if api not in vanished]
-        words += [f"--{option}", ",".join(left)] if left else []
+        words += [f"--{option}", _listed(left)] if left else []
     words += ["--weights", "WEIGHTS.toml"] if decision.weights else []
     now = [*(api for api in policy.candidates if api not in vanished), *appeared]
-    words += ["--candidates", ",".join(now or policy.candidates)]
+    now = now or [*policy.candidates]
+    words += [word for api in decision.assumed if api in now for word in ("--assume", api)]
+    if decision.confirmation is not None:
+        words += ["--search-users", str(decision.confirmation.searched)]
+    elif decision.universe is None and not (decision.is_exact or decision.registered):
+        # Candidates that were changed by what the users show were not fixed before.
+        words += ["--fixed-question"] if {*now} == {*policy.candidates} else []
+    words += ["--candidates", _listed(now)]
     return shlex.join([*words, "--db", str(database), "-o", "new.json"])
+
+
+def _cohort_words(cohorts: CohortBudget | None) -> list[str]:
+    """Return the options of what cohorts must keep."""
+    if cohorts is None:
+        return []
+    words = list[str]()
+    # The short names, as `family`: the long ones have spaces.
+    kinds = {kind: name for name, kind in KINDS.items() if name != kind}
+    for option, told in (("given", cohorts.given), ("given-menu", cohorts.menu)):
+        named = _listed(kinds.get(each, each) for each in told)
+        words += [f"--{option}", named] if named else []
+    words += ["--budget-each", f"{cohorts.budget:.10g}"]
+    words += ["--least-share", f"{cohorts.least_share:.10g}"]
+    words += ["--worst-share"] * cohorts.worst_share
+    return words
+
+
+def _listed(names: Iterable[str]) -> str:
+    """List names for an option, those with a comma in quotes."""
+    return ",".join(f'"{name}"' if "," in name else name for name in names)

@@ -6,14 +6,13 @@ is one more set: free wherever any set may be chosen after looking.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fpmonitor.decide.credible import read_credible_decision
+from fpmonitor.decide.credible import credible
 from fpmonitor.decide.decision import UnionWith
-from fpmonitor.decide.files import read_decision
+from fpmonitor.decide.files import read_with_digest
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.population.evidence import lack_in_words
 
@@ -61,7 +60,8 @@ def _hint(asked: Decision) -> str:
 
 def _union(population: Population, begun: Decision, path: Path) -> UnionWith:
     """Read what a decision recommends, as the log calls it."""
-    other = read_credible_decision(path, read_decision)
+    other, digest = read_with_digest(path)
+    credible(other, path)
     if other.view.volatile != begun.view.volatile:
         raise InputError(
             f"union-with: {path} takes values that browsers randomise as {other.view.volatile}",
@@ -89,5 +89,5 @@ def _union(population: Population, begun: Decision, path: Path) -> UnionWith:
             hint="decide on users who have the APIs of both; `audit union` limits both by two logs",
         ) from error
     if not apis:
-        raise InputError(f"union-with: {path} recommends nothing to add", hint="leave it away")
-    return UnionWith(digest=hashlib.sha256(path.read_bytes()).hexdigest(), apis=tuple(apis))
+        raise InputError(f"union-with: {path} recommends nothing to add", hint="omit it")
+    return UnionWith(digest=digest, apis=tuple(apis))

@@ -199,7 +199,7 @@ def check_visits(question: Question, given: Sequence[str], **options: object) ->
             raise InputError(f"{option}: not with --given", hint="name all APIs in the set")
         if not question.sample.is_plain:
             named = ", ".join(f"--{name}" for name in question.sample.options)
-            raise InputError(f"{option}: has no limits with {named}", hint=f"leave {named} away")
+            raise InputError(f"{option}: has no limits with {named}", hint=f"omit {named}")
 
 
 def report_visits(

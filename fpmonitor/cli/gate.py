@@ -12,6 +12,7 @@ from fpmonitor.cli.output import Shown
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.files import refuse_parts
+from fpmonitor.errors import InputError
 from fpmonitor.render import decisions
 from fpmonitor.vocabulary import split_names
 
@@ -51,14 +52,14 @@ def gate(
 
     Exit codes: 0 allowed; 1 blocked; 3 undecided, or no evidence.
     """
-    apis = [*split_names(have), *split_names(want)]
+    apis = _read_then(have, want)
     decided = read_credible_decision(decision)
     UNIT.set(decided.unit)
     if db is None:
         answer = decided.answer(apis)
         shown.show(decisions.gate_output(answer))
         return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
-    refuse_parts(decision, decided, hint="leave --db away: the file answers by its lists")
+    refuse_parts(decision, decided, hint="omit --db: the file answers by its lists")
     from fpmonitor.answers.decide import answer_gate  # noqa: PLC0415 -- slow
     from fpmonitor.cli.context import open_monitor  # noqa: PLC0415
     from fpmonitor.cli.users import check_borne_out  # noqa: PLC0415
@@ -69,3 +70,11 @@ def gate(
         answer = answer_gate(users, decided.with_unions_listed(), apis)
     shown.show(decisions.gate_output(answer))
     return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
+
+
+def _read_then(have: str, want: str) -> list[str]:
+    """Return all that a site has read if it is let through."""
+    wanted = split_names(want)
+    if not wanted:  # as where the variable of a script is empty
+        raise InputError("--want: name at least one API", hint="as in --want Screen.width")
+    return [*split_names(have), *wanted]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fpmonitor.cli.context import open_monitor
-from fpmonitor.cli.options import DECISION, OUTPUT, QUIET
+from fpmonitor.cli.options import DECISION, OUTPUT, QUIET, named_options
 from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.decision import Decision
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 EXIT_VIOLATED = 1
 _SHOWN_NAMES = 5
+_OF_LEVELS = frozenset(("--format", "--output", "--quiet", "--to"))  # the others say nothing there
 SITE = Annotated[
     str | None,
     typer.Option("--site", help="Restrict the list to this site, for example example.com."),
@@ -119,6 +120,7 @@ COVERAGE = Annotated[bool, typer.Option("--coverage", help="Compare what each fo
 
 
 def export(
+    context: typer.Context,
     *,
     decision: DECISION,
     name: FORMAT_NAME = None,
@@ -148,8 +150,7 @@ def export(
     to = exporter_name(to or name or "")
     decided = read_credible_decision(decision)
     if decided.components:
-        emit(level_list(decided, to), shown.output)
-        return 0
+        return _write_levels(context, decided, to, shown.output)
     if show_coverage:
         found = coverage(decided, product_exporters())
         shown.show(decisions.coverage_output(found))
@@ -179,6 +180,13 @@ def export(
     if whole or not strict:
         _write(result, shown.output)
     return 0 if whole or (partial and not strict) else EXIT_VIOLATED
+
+
+def _write_levels(context: typer.Context, decided: Decision, to: str, output: Path | None) -> int:
+    """Write a decision about levels; options that say nothing of it are refused."""
+    said = [option for option in named_options(context) if option not in _OF_LEVELS]
+    emit(level_list(decided, to, said), output)
+    return 0
 
 
 def _write(result: ExportResult, output: Path | None) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fpmonitor.answers.check import of_recommended
-from fpmonitor.answers.standing import decide_again
+from fpmonitor.answers.standing import called_anew, decide_again
 from fpmonitor.answers.trend import Against, report_trend
 from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.deployed import CHECK_EXITS, NEW_USERS, NEWEST, WHOLE, Deployed
@@ -266,6 +266,6 @@ def _renewal(report: CheckReport, made: Decision, database: Path) -> Iterator[st
     if renewal.wrong_by and renewal.moved:
         yield renewal.wrong_by
     if renewal.advised:
-        asked = made if made.union_with else report.decision  # whose sets hold APIs of others
+        asked = called_anew(made, report.decision)
         anew = decide_again(asked, database, vanished=report.vanished)
         yield f"to decide again: {anew}"

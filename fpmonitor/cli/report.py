@@ -96,7 +96,7 @@ def report(
         if read is not None and question.sample != PLAIN_DRAWS:
             raise InputError(
                 "report: a decision says itself of what sample it was made",
-                hint="leave --strata, --bias and --fake-share away, or decide anew",
+                hint="omit --strata, --bias and --fake-share, or decide anew",
             )
         decided = (
             monitor.decide(
@@ -248,7 +248,7 @@ def compare_command(
         if question_options.question.sample != PLAIN_DRAWS:
             raise InputError(
                 "check --compare: a decision says itself of what sample it was made",
-                hint="leave --strata, --bias and --fake-share away",
+                hint="omit --strata, --bias and --fake-share",
             )
         lines = compare_decisions(read_decision(before), read_decision(after))
         shown.show(answers.compared_decisions(lines))

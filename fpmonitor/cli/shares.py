@@ -97,7 +97,7 @@ def shares(
         if is_named(context, "db") or users != SharedUsers(db=users.db):
             raise InputError(
                 "shares: visitors are counted in the whole access log",
-                hint="leave the options for users of a database away",
+                hint="omit the options for users of a database",
             )
         with log_files(paths) as logs:
             report = shares_of_logs(

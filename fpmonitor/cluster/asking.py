@@ -233,7 +233,7 @@ def statement_of(question: Asked, sets: Iterable[Sequence[str]]) -> str:
         users="count(*)" if question.user is None else "count(DISTINCT person)",
         are_rows=str(int(question.user is None)),
     )
-    return _written(text, question.table, question.dialect, pretty=True) + ";\n"
+    return _written(text, question.table, question.dialect, _here(question), pretty=True) + ";\n"
 
 
 def fingerprints(question: Asked, *, condition: str = "", grouped: bool) -> str:
@@ -246,31 +246,33 @@ def fingerprints(question: Asked, *, condition: str = "", grouped: bool) -> str:
     names = ", ".join(columns)
     text = statement(
         "asked/fingerprints",
-        all_rows=_visits(question, columns, as_they_are=question.time is None),
+        all_rows=_visits(question, columns, condition, as_they_are=question.time is None),
         persons=_persons(question, columns, condition),
         columns=f"{names}, count(*)::BIGINT AS users" if grouped else names,
         grouping=f"GROUP BY {names}" if grouped else "",
     )
-    return _written(text, question.table, question.dialect)
+    return _written(text, question.table, question.dialect, _here(question, condition))
 
 
 def named_rows(question: Asked, *, condition: str = "") -> str:
     """Write the query that counts rows (`records`), those of users (`named`), and users."""
-    text = statement("asked/named", all_rows=_visits(question, []), condition=condition or "TRUE")
-    return _written(text, question.table, question.dialect)
+    rows = _visits(question, [], condition)
+    text = statement("asked/named", all_rows=rows, condition=condition or "TRUE")
+    return _written(text, question.table, question.dialect, _here(question, condition))
 
 
 def visits(table: str, dialect: str, *, condition: str) -> str:
     """Write the query of rows as they are, on a condition in terms of the table `v`."""
-    text = statement("asked/visits", columns="v.*", table="{here}", condition=condition)
-    return _written(text, table, dialect)
+    here = _name_beside(condition)
+    text = statement("asked/visits", columns="v.*", table=here, condition=condition)
+    return _written(text, table, dialect, here)
 
 
 def newest(table: str, dialect: str, time: str) -> str:
     """Write the query of the newest moment of a table."""
-    moment = f"max(v.{quote_name(time)}) AS moment"
-    text = statement("asked/visits", columns=moment, table="{here}", condition="TRUE")
-    return _written(text, table, dialect)
+    moment, here = f"max(v.{quote_name(time)}) AS moment", _name_beside(time)
+    text = statement("asked/visits", columns=moment, table=here, condition="TRUE")
+    return _written(text, table, dialect, here)
 
 
 def is_query(table: str) -> bool:
@@ -278,16 +280,24 @@ def is_query(table: str) -> bool:
     return _QUERY.match(table) is not None
 
 
-def _written(text: str, table: str, dialect: str, *, pretty: bool = False) -> str:
-    """Return a statement in a dialect, with the table as it is written.
+def _here(question: Asked, condition: str = "") -> str:
+    return _name_beside(question.user or "", question.time or "", condition, *question.apis)
+
+
+def _name_beside(*texts: str) -> str:
+    """Return a name for the table that stands in none of the texts of a statement."""
+    name = "asked_table"
+    while any(name in text for text in texts):
+        name += "_"
+    return name
+
+
+def _written(text: str, table: str, dialect: str, here: str, *, pretty: bool = False) -> str:
+    """Return a statement in a dialect, with the table, called `here`, as it is written.
 
     DuckDB here takes statements as they are, without sqlglot.
     """
     # The table is put in last: it is in the warehouse's own SQL, which sqlglot would rewrite.
-    here = "asked_table"
-    while here in text:  # a name that stands nowhere else in it
-        here += "_"
-    text = text.replace("{here}", here)
     if pretty or dialect != "duckdb":
         text = transpile(text, dialect, pretty=pretty)
     return text.replace(here, _table(table, dialect, checked=pretty or dialect != "duckdb"))
@@ -337,8 +347,12 @@ def _files(text: str, dialect: str) -> str | None:
     return None if set(text) & set("('") else f"read_parquet({quote_text(text)})"
 
 
-def _visits(question: Asked, columns: Sequence[str], *, as_they_are: bool = False) -> str:
-    """Return the statement of all rows. Columns are told from aliases by the name of the table.
+def _visits(
+    question: Asked, columns: Sequence[str], condition: str = "", *, as_they_are: bool = False
+) -> str:
+    """Return the statement of all rows, which the condition of another is about.
+
+    Columns are told from aliases by the name of the table.
 
     Values that stay `as_they_are` may be no numbers: DuckDB then looks at each different one once.
     """
@@ -352,7 +366,7 @@ def _visits(question: Asked, columns: Sequence[str], *, as_they_are: bool = Fals
         shown.append(f"{form.format(called(api))} AS {column}")
     if question.time is not None:
         shown.append(f"{called(question.time)} AS moment")
-    return statement("asked/rows", columns=", ".join(shown), table="{here}")
+    return statement("asked/rows", columns=", ".join(shown), table=_here(question, condition))
 
 
 def _persons(question: Asked, columns: Sequence[str], condition: str = "") -> str:

@@ -41,7 +41,8 @@ _NOT_WITH: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_SETS_ONLY, ("levels",)),
     "search-users": (
         *("levels", "setting sample", "realised", "must", "never", "time-limit", "max-size"),
-        *("max-sets", "forecast", "tolerance", "resume"),
+        # Queries divide the users by another rule: whoever chooses an engine would draw again.
+        *("max-sets", "forecast", "tolerance", "resume", "engine"),
     ),
     "forecast": ("levels", "realised", "bias", "strata", "fake-share", "cluster"),
     "given": (
@@ -204,9 +205,7 @@ class DecideQuestion(Search):
         if self.search_users is not None:
             self.sample.check_plain_draws("search-users")
             if not self.sample.is_plain:
-                raise InputError(
-                    "search-users: is for users who all count", hint="leave --cluster away"
-                )
+                raise InputError("search-users: is for users who all count", hint="omit --cluster")
 
     @property
     def _given(self) -> dict[str, Any]:
@@ -276,7 +275,7 @@ def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> d
         for other in others:
             if {one, other} <= said:
                 if not free & {one, other}:
-                    hint = f"leave --{one} or --{other} away"
+                    hint = f"omit --{one} or --{other}"
                     raise InputError(f"--{one}: not with --{other}", hint=hint)
                 # What was asked for a command goes before what the settings say for all.
                 said.discard(one if one in free else other)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fpmonitor.decide.coherence import TooManyStepsError, uncovered
+from fpmonitor.decide.coherence import SetList, TooManyStepsError, uncovered
 from fpmonitor.decide.files import read_any_decision
 from fpmonitor.errors import InputError
 from fpmonitor.policy import AS_OBSERVED, NO_DEPARTURE
@@ -44,7 +44,11 @@ def read_credible_decision(
     Raises:
         InputError: A member does not follow from the others.
     """
-    decision = read(path)
+    return credible(read(path), path)
+
+
+def credible(decision: Decision, path: Path) -> Decision:
+    """Return a decision that was read and is to be carried out; errors as of the above."""
     proof = Discrepancy("proof", _other_question(decision))
     # Files of before, and those that people write, may list less: what no list settles is withheld.
     lists = [*_lists(decision, _FEW_STEPS)] if is_of_now(decision) else []
@@ -214,7 +218,7 @@ def _bound(decision: Decision) -> Discrepancy:
 def _uncovered(decision: Decision, most_steps: int | None) -> str | None:
     """Return what no list settles."""
     if decision.components:
-        return _unsettled_levels(decision)
+        return _unsettled_levels(decision, _MOST_VECTORS if most_steps is None else most_steps)
     must, never = set(decision.must), {*decision.never, *decision.no_evidence}
     found = uncovered(
         [api for api in decision.policy.candidates if api not in must | never],
@@ -229,7 +233,7 @@ def _uncovered(decision: Decision, most_steps: int | None) -> str | None:
     return None if found is None else ", ".join(sorted(found | must)) or "nothing"
 
 
-def _unsettled_levels(decision: Decision) -> str | None:
+def _unsettled_levels(decision: Decision, most_vectors: int) -> str | None:
     """Return levels that no list settles, as NAME=LEVEL; null where none are.
 
     Raises:
@@ -238,16 +242,15 @@ def _unsettled_levels(decision: Decision) -> str | None:
     lattice, components = decision.lattice, decision.components
     ranges = [range(each.least, each.most + 1) for each in components]
     # A file may name 64 levels of any number of components.
-    if math.prod(map(len, ranges)) > _MOST_VECTORS:
+    if math.prod(map(len, ranges)) > most_vectors:
         raise TooManyStepsError
     must, never = {*decision.must}, {*decision.never}
-    allowed = [*map(lattice.closed, decision.allow)]
-    refused = [{*apis} for apis in (*decision.block, *decision.undecided)]
+    allowed = SetList(map(lattice.closed, decision.allow))
+    refused = SetList((*decision.block, *decision.undecided))
     for vector in product(*ranges):
         words = level_words(components, vector)
         shown = lattice.closed(words)
-        if must <= shown and never.isdisjoint(shown):
-            settled = any(shown <= each for each in allowed)
-            if not settled and not any(each <= shown for each in refused):
-                return ", ".join(lattice.spelled(words))
+        is_asked = must <= shown and never.isdisjoint(shown)
+        if is_asked and not allowed.has_over(shown) and not refused.has_within(shown):
+            return ", ".join(lattice.spelled(words))
     return None

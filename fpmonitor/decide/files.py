@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,12 @@ from fpmonitor.decide.decision import Decision, as_now
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.view_weight import check_level
 from fpmonitor.errors import InputError
-from fpmonitor.safe_files import read_json
+from fpmonitor.safe_files import json_of, read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_KIND = "no readable decision file:"
 _HINT = "make one with `fpmonitor decide ... -o decision.json`"
 _NEWER = "decide again, or read it with the version that wrote it"
 
@@ -26,7 +28,15 @@ def read_any_decision(path: Path) -> Decision:
         InputError: No such file, not JSON, not a decision, one that contradicts itself, or one with
             a member that says nothing here.
     """
-    content = read_json(path, "no readable decision file:", hint=_HINT)
+    return _decision_of(_bytes_of(path), path)
+
+
+def _bytes_of(path: Path) -> bytes:
+    return read_bytes(path, _KIND, hint=_HINT)
+
+
+def _decision_of(file: bytes, path: Path) -> Decision:
+    content = json_of(file, path, _KIND, hint=_HINT)
     try:
         # Before it is read: of levels, files of before have another form.
         content = as_now(content)
@@ -71,7 +81,16 @@ def refuse_parts(path: Path, decision: Decision, *, hint: str) -> None:
 
 def read_decision(path: Path) -> Decision:
     """Read a decision file about sets; errors as of `read_any_decision`."""
-    decision = read_any_decision(path)
+    return _about_sets(read_any_decision(path), path)
+
+
+def read_with_digest(path: Path) -> tuple[Decision, str]:
+    """Read a decision file about sets, once, with the SHA-256 of what was read."""
+    file = _bytes_of(path)
+    return _about_sets(_decision_of(file, path), path), hashlib.sha256(file).hexdigest()
+
+
+def _about_sets(decision: Decision, path: Path) -> Decision:
     if decision.components:
         raise InputError(f"{path}: decides levels, and not sets", hint="decide without --levels")
     return decision

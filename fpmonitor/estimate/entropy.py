@@ -56,6 +56,8 @@ def naive_group_size(entropy_bits: float, population: int) -> float:
     """
     if not (np.isfinite(entropy_bits) and entropy_bits >= 0):
         raise InputError(f"entropy_bits: must be finite and not negative, got {entropy_bits}")
+    if entropy_bits >= 1024:  # 2 to that is above all floats
+        return float(population * 2.0**-entropy_bits)
     return float(population / 2**entropy_bits)
 
 

@@ -34,14 +34,18 @@ _IN_POLICIES = (
     "privacy.globalprivacycontrol.enabled", "security.", "signon.", "ui.", "webgl.disabled",
     "webgl.force-enabled", "widget.",
 )  # fmt: skip
-_TEXT = r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
-_USER_PREF = re.compile(rf"\s*user_pref\(\s*{_TEXT}\s*,\s*{_TEXT}?")
-_END_OF_PREF = re.compile(r"\s*\)\s*;\s*")
-# In one pass with texts: `/*` in a text, or behind `//`, begins no comment.
-_COMMENT = re.compile(
-    r"""("(?:[^"\\\r\n]|\\.)*"|'(?:[^'\\\r\n]|\\.)*')|(?://|\#)[^\r\n]*|/\*(?:.*?\*/|.*)""",
+# As its parser of preferences has them: texts and preferences go on over lines, and what is wrong
+# ends at the next semicolon. A text without an end ends the file.
+_SPACE = r"[ \t\v\f\r\n]*"
+_TEXT = r"""(?:"(?:[^"\\]|\\.)*(?:"|\\?\Z)|'(?:[^'\\]|\\.)*(?:'|\\?\Z))"""
+_STATEMENT = re.compile(
+    rf"user_pref{_SPACE}\({_SPACE}({_TEXT}){_SPACE},{_SPACE}({_TEXT}|true|false|[+-]?[0-9]{{1,10}})"
+    rf"{_SPACE}\){_SPACE};{_SPACE}|(?:{_TEXT}|[^;\"'])*;?{_SPACE}",
     re.DOTALL,
 )
+_ESCAPE = re.compile(r"""\\(?:(["'\\nr])|x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|.)""", re.DOTALL)
+# In one pass with texts: `/*` in a text, or behind `//`, begins no comment.
+_COMMENT = re.compile(rf"({_TEXT})|(?://|\#)[^\r\n]*|/\*(?:.*?\*/|.*)", re.DOTALL)
 
 
 def supports(control: Control, options: ExportOptions) -> bool:
@@ -125,37 +129,43 @@ def read_userjs(text: str, site: str | None) -> ParsedList:
     """Read `user.js`."""
     found: dict[str, Any] = {}
     problems: list[str] = []
-    for number, line in enumerate(lines_of(_COMMENT.sub(r"\1", text)), start=1):
-        end = 0
+    # Comments become spaces, so that lines keep their numbers.
+    code = _COMMENT.sub(lambda one: one[1] or re.sub(r"[^\r\n]", " ", one[0]), text)
+    statements = code.lstrip(" \t\v\f\r\n")
+    number = len(lines_of(code)) - len(lines_of(statements)) + 1
+    for one in _STATEMENT.finditer(statements):
         try:
-            while line[end:].strip():  # Firefox reads several on a line
-                name, value, end = _user_pref(line, end)
-                found[name] = value
-        except (ValueError, RecursionError):
-            problems.append(f"line {number} is not a user_pref; Firefox stops or skips there")
+            if one[0]:
+                found |= [_preference(one)]
+        except ValueError:
+            problems.append(f"line {number} is not a user_pref; Firefox skips to a semicolon")
+        number += len(lines_of(one[0])) - 1
     return _read_preferences(found, site, problems)
 
 
-def _user_pref(line: str, start: int) -> tuple[str, Any, int]:
-    """Read name, value and end of a preference; raises ValueError where it is none."""
-    match = _USER_PREF.match(line, start)
-    if not match:
+def _preference(statement: re.Match[str]) -> tuple[str, Any]:
+    """Return name and value; raises ValueError where Firefox refuses it."""
+    name, value = statement[1], statement[2]
+    if name is None:
         raise ValueError("no user_pref")
-    value, end = match[2] and _text_of(match[2]), match.end()
-    if value is None:
-        value, end = json.JSONDecoder().raw_decode(line, end)
-    if not (closing := _END_OF_PREF.match(line, end)):
-        raise ValueError("no end of a user_pref")
-    return _text_of(match[1]), value, closing.end()
+    if value in {"true", "false"}:
+        return _text_of(name), value == "true"
+    return _text_of(name), _text_of(value) if value[0] in "\"'" else int(value)
 
 
 def _text_of(quoted: str) -> str:
-    """Read a text of JavaScript, in quotes of either kind."""
-    if quoted.startswith("'"):
-        inner = quoted[1:-1].replace("\\'", "'")
-        quoted = '"' + re.sub(r'(?<!\\)"', r"\"", inner) + '"'
-    text: str = json.loads(quoted)
-    return text
+    """Return what a text in quotes says; raises ValueError for an escape that Firefox lacks."""
+
+    def character(escape: re.Match[str]) -> str:
+        if escape[1]:
+            return {"n": "\n", "r": "\r"}.get(escape[1], escape[1])
+        if not (digits := escape[2] or escape[3]):
+            raise ValueError("no escape")
+        return chr(int(digits, 16))
+
+    # Halves of characters are joined.
+    text = _ESCAPE.sub(character, quoted[1:-1]).encode("utf-16-le", "surrogatepass")
+    return text.decode("utf-16-le")
 
 
 def read_overrides(text: str, start: Iterable[str]) -> tuple[set[str], list[str]]:

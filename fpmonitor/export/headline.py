@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING
 
 from fpmonitor.export.controls import BELIEVED
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
 
 
 def between_shares(limits: tuple[float, float]) -> str:
-    """Write limits of a share in per cent, to two digits."""
-    low, high = (f"{float(f'{100 * limit:.2g}'):g}" for limit in limits)
+    """Write limits of a share in per cent, to two digits: the lower one down, the upper one up."""
+    rounded = (
+        # By its decimals: as a product of floats, 7 % is a little more.
+        Context(prec=2, rounding=away).create_decimal(100 * Decimal(repr(float(limit))))
+        for limit, away in zip(limits, (ROUND_FLOOR, ROUND_CEILING), strict=True)
+    )
+    low, high = (f"{float(limit):g}" for limit in rounded)
     return high if low == high else f"{low} to {high}"
 
 

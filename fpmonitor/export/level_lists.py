@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import InputError
 from fpmonitor.export import levels_js
+from fpmonitor.export.exporter import printable
 from fpmonitor.population.levels import Component, by_area, number_text
 from fpmonitor.safe_files import toml_string, untyped
 from fpmonitor.store.transforms import Transform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from fpmonitor.decide.decision import ApiSet, Decision
 
 # Firefox shows the size of a window into which no listed size fits as it is.
 _FITS_ALL = "1x1"
+_MARKUP = re.compile(r"[\\`*_\[\]<>|~&$]")
 _LETTERBOXING = "privacy.resistFingerprinting.letterboxing"
 
 
@@ -65,11 +68,12 @@ def level_limits(decision: Decision) -> str:
         if last is not None and last.sizes:
             sides = zip(*reversed(by_area(last.sizes)), strict=True)
             pairs = zip(component.apis, sides, strict=True)
-            rows += [(api, [*map(number_text, side)]) for api, side in pairs]
+            rows += [(_plain(api), [*map(number_text, side)]) for api, side in pairs]
         elif last is not None and last.edges:
-            rows.append((component.apis[0], [*map(number_text, last.edges)]))
+            rows.append((_plain(component.apis[0]), [*map(number_text, last.edges)]))
         else:
-            words.append(f"- {', '.join(component.apis)}: {component.words(level)}")
+            told = f"{', '.join(component.apis)}: {component.words(level)}"
+            words.append(f"- {_plain(told)}")
     lines = []
     if rows:
         most = max(len(values) for _, values in rows)
@@ -79,6 +83,11 @@ def level_limits(decision: Decision) -> str:
             cells = [api, *values, *[""] * (most - len(values))]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([*lines, *([""] if rows and words else []), *words, ""])
+
+
+def _plain(text: str) -> str:
+    """Write a name of a log as Markdown that is no markup, and no border of a table."""
+    return _MARKUP.sub(r"\\\g<0>", printable(text))
 
 
 def what_if(decision: Decision) -> str:
@@ -151,12 +160,17 @@ def letterboxing(decision: Decision) -> str:
     return "".join(f'user_pref("{name}", {value});\n' for name, value in values.items())
 
 
-def level_list(decision: Decision, to: str) -> str:
+def level_list(decision: Decision, to: str, options: Sequence[str] = ()) -> str:
     """Write a decision about levels in a format.
 
     Raises:
-        InputError: It is none of levels.
+        InputError: It is none of levels, or options are named: they are of lists of APIs.
     """
+    if options:
+        raise InputError(
+            f"export: {', '.join(options)}: not with a decision about levels",
+            hint="that is for lists of APIs",
+        )
     if to not in _FORMATS:
         raise InputError(
             f"export: a decision about levels is written with --to {', '.join(_FORMATS)}"

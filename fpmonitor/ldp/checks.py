@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from fpmonitor.errors import PolicyError
 
 MIN_EPSILON, MAX_EPSILON = 1e-12, 30.0  # below, no double tells two reports apart
+# 400 MB of doubles.
 MAX_MATRIX_CELLS = 50_000_000
 
 

@@ -95,6 +95,7 @@ def randomised_limits(
     times = np.ones(lows.shape) if multiplicities is None else np.asarray(multiplicities)
     if lows @ times > 1 + _SUM_TOLERANCE or highs @ times < 1 - _SUM_TOLERANCE:
         return 0.0, 1.0
+    # Values with equal limits are one box, however many they are.
     boxes, inverse = np.unique(np.column_stack([lows, highs]), axis=0, return_inverse=True)
     edges = _edges(boxes, k / population)
     exposed = exposure_probability(edges, k=k, population=population)
@@ -105,6 +106,7 @@ def randomised_limits(
         right=np.searchsorted(edges, boxes[:, 1]),
         times=np.bincount(inverse.reshape(-1), weights=times).astype(np.float64),
     )
+    # p times a falling probability: in a cell at most its right end by the value at its left.
     upper = problem.bound(edges[1:] * exposed[:-1], sign=1)
     lower = problem.bound(edges[:-1] * exposed[1:], sign=-1)
     return max(lower - _ROUNDING, 0.0), min(upper + _ROUNDING, 1.0)
@@ -136,10 +138,12 @@ class _Problem:
             inner = sign * (cells - linear(ends[:-1], ends[1:]))
             at_points = sign * (self.masses - ends)
             best = [
+                # All limits are on the grid: a box of no width is a point of it.
                 inner[a:b].max() if b > a else at_points[a]
                 for a, b in zip(self.left, self.right, strict=True)
             ]
             return float(sign * multiplier + np.asarray(best) @ self.times)
 
         found = scipy.optimize.minimize_scalar(dual, bounds=_MULTIPLIER_RANGE, method="bounded")
+        # Any multiplier gives a valid bound, so that a poor search only costs sharpness.
         return sign * min(float(found.fun), dual(0.0))

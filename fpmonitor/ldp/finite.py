@@ -99,6 +99,7 @@ def _without_twins(
     mechanism: Mechanism, matrix: NDArray[np.float64], prior: DirichletPrior
 ) -> tuple[StochasticMatrix, DirichletPrior] | None:
     """Merge values with equal columns, and their probabilities; None where there are none."""
+    # These tell all values apart.
     if mechanism.independent_bits is not None or isinstance(mechanism, RandomisedResponse):
         return None
     columns, labels = np.unique(np.round(matrix, 14), axis=1, return_inverse=True)
@@ -133,6 +134,7 @@ def _by_enumeration(
     of_reports = of_values @ given_values
     tally_entropy = -float(scipy.special.xlogy(of_reports, of_reports).sum())
     given_tally = -float(of_values @ scipy.special.xlogy(given_values, given_values).sum(axis=1))
+    # Given their tally, all orders of the reports are equally likely.
     sequence_entropy = tally_entropy + float(of_reports @ log_arrangements(reports))
     return ReportsInformation(
         users=users,
@@ -155,6 +157,7 @@ def report_tallies_given_values(matrix: NDArray[np.float64], users: int) -> NDAr
     distribution = np.ones((1, 1))
     for done in range(users):
         before, after = all_tallies(done, reports), all_tallies(done + 1, values)
+        # A tally of one user more is one without its last user, and that user.
         last = np.argmax(after > 0, axis=1)
         fewer = after.copy()
         fewer[np.arange(len(after)), last] -= 1

@@ -55,10 +55,11 @@ def exact_information(
         return _of_response(mechanism, prior, users)
     if matrix is not None and _nodes_within_reach(matrix, users):
         return _by_nodes(matrix, prior, users)
-    patterns = math.comb(prior.values + 2**users - 1, prior.values) if users < 12 else math.inf
-    if bits is not None and alike and users <= MAX_PATTERN_USERS and patterns <= MAX_PATTERNS:
-        return _of_bits(*bits, prior, users)
-    return None
+    # Numbers of patterns have no bound in the users: only of few are they counted.
+    few = users <= MAX_PATTERN_USERS and (
+        math.comb(prior.values + 2**users - 1, prior.values) <= MAX_PATTERNS
+    )
+    return _of_bits(*bits, prior, users) if bits is not None and alike and few else None
 
 
 # ---- Randomised response: a sum over partitions of the users ------------------------------------
@@ -80,6 +81,7 @@ def _number_of_partitions(total: int, parts: int) -> int:
     for part in range(1, parts + 1):
         for value in range(part, total + 1):
             ways[value] += ways[value - part]
+        # Further parts only add ways.
         if ways[total] > MAX_PARTITIONS:
             break
     return ways[total]
@@ -108,6 +110,7 @@ def _of_response(mechanism: RandomisedResponse, prior: DirichletPrior, users: in
     entropy = 0.0
     for tally in _tallies(users, mechanism.values, alike=alike):
         product = np.ones(1)
+        # Tallies up to their order have no zeros at the end, and are shorter.
         for parameter, count in zip(alpha, tally, strict=False):
             if count:
                 product = np.convolve(product, made(float(parameter), count))
@@ -159,6 +162,7 @@ def _nodes_within_reach(matrix: NDArray[np.float64], users: int) -> bool:
 
 def _by_nodes(matrix: NDArray[np.float64], prior: DirichletPrior, users: int) -> float:
     """Means of products of `n` linear forms at `n // 2 + 1` nodes for each stick."""
+    # m nodes are exact up to the degree 2 m - 1, and products have the degree n.
     distributions, weights = gauss_nodes(prior, users // 2 + 1)
     with np.errstate(divide="ignore"):
         logs, log_weights = np.log(matrix @ distributions.T), np.log(weights)
@@ -216,6 +220,7 @@ def _of_bits(true_support: float, false_support: float, prior: DirichletPrior, u
         for block in itertools.combinations(range(users), size)
     }
     for partition in _set_partitions(list(range(users))):
+        # A block of s users is a cycle in (s - 1)! ways.
         orders = math.prod(math.factorial(len(block) - 1) for block in partition)
         means += orders * np.prod([blocks[block] for block in partition], axis=0)
     means /= math.prod(prior.total + i for i in range(users))

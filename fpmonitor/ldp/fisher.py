@@ -115,8 +115,10 @@ def _of_randomised_response(mechanism: RandomisedResponse, prior: DirichletPrior
 def merged_matrix(mechanism: Mechanism) -> NDArray[np.float64]:
     """Return the matrix with reports of equal likelihood ratios merged."""
     bits = mechanism.independent_bits
+    # Hashing has the likelihoods of these bits, and g^(a + 1) reports of its own.
     matrix = (UnaryEncoding(mechanism.values, *bits) if bits else mechanism).matrix()
     matrix = matrix[matrix.max(axis=1) > 0]
+    # Equal ratios differ in their last digits.
     shape = np.round(matrix / matrix.sum(axis=1, keepdims=True), 14)
     _, first, inverse = np.unique(shape, axis=0, return_index=True, return_inverse=True)
     weights = np.bincount(inverse.reshape(-1), weights=matrix.sum(axis=1))
@@ -156,6 +158,7 @@ def _beta_nodes(
     alpha: float, beta: float, step: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Nodes of a beta distribution, their complements to 1, and weights: the tanh-sinh rule."""
+    # Where the weight is below e^-40 at either end.
     end = math.asinh(40 / (math.pi * min(alpha, beta, 1)))
     grid = np.arange(-math.ceil(end / step), math.ceil(end / step) + 1) * step
     logit = math.pi * np.sinh(grid)
@@ -208,6 +211,7 @@ def _by_quasi_monte_carlo(
     values = mechanism.values
     if values > MAX_BIT_VALUES:
         raise PolicyError("values", f"utility needs at most {MAX_BIT_VALUES} values, got {values}")
+    # A power of two, without which Sobol points are not balanced.
     points = max(2, min(256, 2 ** int(math.log2(1 + 5e7 / (values**2 * 80)))))
     bits = mechanism.independent_bits
     if bits is None:
@@ -231,6 +235,7 @@ def sobol_distributions(
     """Return distributions from the prior at scrambled Sobol points, by broken sticks."""
     alpha = prior.parameters
     uniform = scipy.stats.qmc.Sobol(prior.values - 1, rng=rng).random(points)
+    # At 0 and 1 some probability would be 0, of which there is no logarithm.
     uniform = np.clip(uniform, 1e-15, 1 - 1e-15)
     distributions, remaining = np.empty((points, prior.values)), np.ones(points)
     for index in range(prior.values - 1):
@@ -282,4 +287,5 @@ def _waiting_times(
     slowest = max(low, float(distributions[distributions > 0].min()) * high if low == 0 else low)
     grid = np.arange(math.log(1e-12 / high), math.log(40 / slowest) + 1.5, 0.25)
     times = np.exp(grid)
+    # dt = t d(log t).
     return times, 0.25 * times

@@ -18,6 +18,7 @@ from fpmonitor.policy import check_share
 
 _TILTS = 100
 _LARGEST_TILT = 50.0
+# By which limits are widened, so that rounding makes none fail.
 _ROUNDING = 1e-9
 
 
@@ -118,6 +119,7 @@ def limits_at_shares(
         tilts = _tilts(float(np.abs(centred).max()), level)
         own, other = _moments(matrix, centred, tilts, value)
         lower[value] = _least_share(own, other, math.exp(level))
+        # An upper limit of a share is a lower one of all others together.
         own, other = _moments(matrix, centred, -tilts, value)
         upper[value] = 1 - _least_share(other, own, math.exp(level))
     return np.clip(lower - _ROUNDING, 0, 1), np.clip(upper + _ROUNDING, 0, 1)
@@ -210,6 +212,7 @@ def _least_share(inside: NDArray[np.float64], outside: NDArray[np.float64], leve
 
     Where `inside` is not the larger one, all shares have at most the `outside`.
     """
+    # 1 only avoids a division by 0: such shares are replaced below.
     gap = np.where(inside > outside, inside - outside, 1.0)
     shares = np.where(inside > outside, (level - outside) / gap, outside <= level)
     return float(np.clip(shares, 0, 1).max())

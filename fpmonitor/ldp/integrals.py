@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _STEP = 0.3  # error about exp(-pi^2 / step) = 5e-15
 _BLOCK = 24
 _NEGLIGIBLE = 1e-17
+# e^709 is the largest double.
 _LAST_LOG = 680.0
 _BLOCK_CELLS = 30_000  # stays in the cache
 
@@ -57,6 +58,7 @@ def expected_logs(weights: NDArray[np.float64], alpha: NDArray[np.float64]) -> N
 
     scales, unit, inverse = _distinct_rows(weights, alpha)
     found = _over_rows(unit, parts, total)
+    # E log(s L) = log s + E log L.
     return np.asarray(found[inverse] + np.log(scales), dtype=np.float64)
 
 
@@ -78,6 +80,7 @@ def expected_xlogx(weights: NDArray[np.float64], alpha: NDArray[np.float64]) -> 
     scales, unit, inverse = _distinct_rows(weights, alpha)
     found = _over_rows(unit, parts, total)[inverse]
     means = weights @ alpha / total
+    # E s L log(s L) = s E L log L + E(s L) log s.
     return np.asarray(scales * found + means * np.log(scales), dtype=np.float64)
 
 

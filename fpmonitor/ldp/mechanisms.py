@@ -80,6 +80,7 @@ class StochasticMatrix:
                 f"column {worst + 1} must sum to 1, sums to {sums[worst]:.12g}",
                 hint="rows are reports, columns are values",
             )
+        # Files round: from here on sums are exact.
         matrix /= sums
         matrix.flags.writeable = False
         object.__setattr__(self, "probabilities", matrix)
@@ -110,6 +111,7 @@ class StochasticMatrix:
         """Report numbers for the values `codes`, both int64 of shape (users,)."""
         user_codes = check_codes(codes, self.values)
         cumulative = np.cumsum(self.probabilities, axis=0)
+        # Rounding may leave it below a draw.
         cumulative[-1] = 1
         reports = np.empty(user_codes.shape, dtype=np.int64)
         order = np.argsort(user_codes, kind="stable")
@@ -181,6 +183,7 @@ class RandomisedResponse:
         """Return the reported values for the values `codes`, both int64 of shape (users,)."""
         user_codes = check_codes(codes, self.values)
         other = rng.integers(self.values - 1, size=user_codes.shape)
+        # Skips the own value.
         other += other >= user_codes
         return np.where(rng.random(user_codes.shape) < self.true_support, user_codes, other)
 
@@ -240,6 +243,7 @@ class UnaryEncoding:
         own = np.where(bits, self.true_support, 1 - self.true_support)
         matrix = np.empty(bits.shape)
         for value in range(self.values):
+            # Not divided out of the whole product: the probability of a bit may be 0.
             rest = np.delete(others, value, axis=1).prod(axis=1)
             matrix[:, value] = own[:, value] * rest
         return matrix
@@ -323,6 +327,7 @@ class LocalHash:
 
     def matrix(self) -> NDArray[np.float64]:
         """Probabilities `Q[y, x]` of all pairs of a function and a hash."""
+        # Cut off, as it is refused anyway: the exact number may have millions of digits.
         size = self.hash_range ** min(self.values + 1, 64)
         check_cells(size, self.values)
         functions = np.array(

@@ -134,6 +134,7 @@ def prior_free_participation_bound(mechanism: Mechanism) -> float:
 
 def _squared_excess(mechanism: Mechanism) -> float:
     level = mechanism.ldp_level
+    # The square of e^355 is no double.
     return math.expm1(level) ** 2 if level < 300 else math.inf
 
 

@@ -153,6 +153,7 @@ def _family(
         # Over all sets of a size the mean over the values is that of any one set.
         sums = np.array([[float(row.sum()) / prior.values] for row in rows])
     else:
+        # Kinds of single sets: the sum to 1 is a condition for each value.
         sums = np.array([row.sum(axis=0) for row in rows])
     information = np.array([_information(row, points) for row in rows])
     return _Family(rows, information, sums, np.maximum(np.array(costs), 0.0))

@@ -157,6 +157,7 @@ def _at_level(
 ) -> BestForUsers | None:
     """Search over how often each set of values is reported."""
     values = prior.values
+    # Without the sets of no and of all values, which tell nothing.
     inside = np.array(list(itertools.product((0, 1), repeat=values))[1:-1])
     rows = np.where(inside > 0, 1.0, math.exp(-epsilon))
     if not within_search(prior, users, len(rows)):
@@ -190,6 +191,7 @@ def _at_level(
 
 def _scaled(rows: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the nearest weights, not negative, of which the reports of each value sum to 1."""
+    # Sums count a million times as much as the distance, and are made exact below.
     stiff = 1e6
     system = np.vstack([stiff * rows.T, np.eye(len(weights))])
     target = np.append(np.full(rows.shape[1], stiff), weights / (rows.T @ weights).mean())
@@ -264,6 +266,7 @@ def _best_near(finite: _Sum, start: NDArray[np.float64], limit: float) -> NDArra
             "jac": lambda flat: -_told(flat.reshape(shape), prior)[1].ravel(),
         },
     ]
+    # Off the border, where slopes are infinite.
     mixed = 0.98 * start + 0.02 / len(start)
     found = np.maximum(_climbed(height, mixed.ravel(), conditions).reshape(shape), _LEAST)
     return np.asarray(found / found.sum(axis=0), dtype=np.float64)
@@ -303,6 +306,7 @@ def _kept(matrix: NDArray[np.float64], prior: DirichletPrior, limit: float) -> N
             high = middle
         else:
             low = middle
+    # The end of the bisection at which the limit is kept.
     return np.asarray((1 - high) * matrix + high * blind, dtype=np.float64)
 
 

@@ -56,6 +56,7 @@ MATRIX = "matrix"
 _LEAST_EPSILON = 1e-3
 _EPSILON_TOLERANCE = 1e-9
 _NOTICEABLE = 1.001  # above what the search of the best matrix leaves open
+# Each 7 % above the one before.
 _PLAN_EPSILONS = np.geomspace(0.05, 16, 85)
 MAX_PLANNED_VALUES = 10  # for which the best matrix is found in a moment
 TRADE_OFF_EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(0.1, 8, 25))
@@ -531,6 +532,7 @@ class _Foresight:
         lower, upper = randomised_limits(
             low, high, k=self.k, population=self.population, multiplicities=values
         )
+        # Nobody knows whether the rest is one value or thousands: all of it may be exposed.
         exposed_rest = 0.0 if self.rest is None else float(high[-1])
         return lower, min(1.0, upper + exposed_rest)
 

@@ -136,6 +136,7 @@ class DirichletPrior:
             - scipy.special.gammaln(users - counts + 1)
         )
         found: dict[float, float] = {}
+        # Most priors have one parameter, of all values.
         for alpha in set(self.alpha):
             rest = self.total - alpha
             log_distribution = log_choose + scipy.special.betaln(

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from fpmonitor.ldp.mechanisms import Mechanism
-    from fpmonitor.ldp.priors import DirichletPrior
 
     Reported = RandomisedResponse | UnaryEncoding | StochasticMatrix
 
@@ -120,6 +119,7 @@ def _log_polynomial(matrix: NDArray[np.float64], reports: NDArray[np.intp]) -> N
             more = before.copy()
             more[:, value] += 1
             after[ranks(more)] += probability * coefficients
+        # Scaled at each step: products of thousands of probabilities underflow.
         largest = float(after.max()) or 1.0
         coefficients, log_scale = after / largest, log_scale + math.log(largest)
     with np.errstate(divide="ignore"):
@@ -219,6 +219,7 @@ def read_reports(path: Path, mechanism: Reported) -> dict[int, int]:
         fits = len(text) == mechanism.values and set(text) <= {"0", "1"} if bits else _whole(text)
         if not (fits and _whole(times) and len(rest) <= 1):
             raise InputError(f"reports {path}: line {number} is not a report", hint=_HINT)
+        # The first bit is value 0, the lowest bit of the number.
         report = int(text[::-1], 2) if bits else int(text)
         if report >= most:
             raise InputError(f"reports {path}: line {number}: there are {most} reports", hint=_HINT)

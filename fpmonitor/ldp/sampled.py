@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _REPLICATES = 256
 _DRAWS = 1_000
 _LARGEST_BIAS = 0.25  # nats, of the information on the distribution
+# Heavier tails than a posterior has, or few draws would have all the weight.
 _DEGREES_OF_FREEDOM = 5
 _NEWTON_STEPS = 60
 
@@ -222,6 +223,7 @@ def _log_ratio_of_covariances(
 ) -> float:
     before = (np.diag(distribution) - np.outer(distribution, distribution))[:-1, :-1]
     after = (np.diag(distribution) - known)[:-1, :-1]
+    # The same for both, so that it cancels: shares of many sizes cost digits.
     scale = 1 / np.sqrt(np.diag(before))
     scaling = np.outer(scale, scale)
     signs, logs = np.linalg.slogdet(np.stack([before * scaling, after * scaling]))
@@ -286,6 +288,7 @@ def _posterior_mode(
 ) -> NDArray[np.float64]:
     """Distribution at the mode in the logits, by Newton steps that are halved until they climb."""
     seen = counts > 0
+    # Off the border, where logits are infinite.
     distribution = np.maximum(start, 1 / (counts.sum() + alpha.sum()))
     logits = np.log(distribution[:-1] / distribution[-1])
     height = _log_posterior(matrix, alpha, counts, logits[None, :])[0]

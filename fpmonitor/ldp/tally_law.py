@@ -45,6 +45,7 @@ def tally_beyond_distribution(
     outcomes = min(matrix.shape)
     if outcomes > MAX_OUTCOMES:
         return None
+    # A bit has a variance of 1/4 at most.
     widest = _window(users, users / 4) ** (outcomes - 1)
     if widest > MAX_CELLS:
         return None

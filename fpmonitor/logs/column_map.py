@@ -74,7 +74,7 @@ class ColumnMap:
         if self.visitor and given:
             raise InputError(
                 f"who a row is: both a visitor and --{given[0]} {self.columns[given[0]]}",
-                hint=f"leave --visitor or --{given[0]} away",
+                hint=f"omit --visitor or --{given[0]}",
             )
 
     def name_of(self, field_name: str) -> str:

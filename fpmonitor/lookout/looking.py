@@ -21,6 +21,7 @@ from fpmonitor.answers.standing import (
     Problem,
     Standing,
     again,
+    called_anew,
     changes,
     fault,
     is_news,
@@ -400,7 +401,7 @@ class Look:
             "usual_users": after.usual_users,
             "unit": decision.unit,
             "next": next_steps(
-                decision,
+                decision if report is None else called_anew(decision, report.decision),
                 after,
                 by=settings.by,
                 folder=settings.folder,

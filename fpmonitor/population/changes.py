@@ -68,7 +68,7 @@ def recoding_of(
         )
     dropped = groups.automated if view.drop_automation else np.zeros_like(groups.automated)
     if len(dropped) and dropped.all():
-        raise UndecidableError("every user looks automated", hint="leave --drop-automation away")
+        raise UndecidableError("every user looks automated", hint="omit --drop-automation")
     description = view.description if changes or dropped.any() else ""
     # What data contradict is not masked, and changes with them: the same view is then other data.
     masked = [(api, volatility[api].versions) for api in changes if api in volatility]

@@ -64,7 +64,7 @@ class Draws(People):
         if self.audience is not Audience.OWNER and self.users - chosen_users.size < k:
             raise UndecidableError(
                 f"cluster: all but fewer than {k} users are the only one of their {cluster}",
-                hint="leave --cluster away",
+                hint="omit --cluster",
             )
         return self._only(chosen_users, SampleModel(cluster=cluster))
 
@@ -117,7 +117,8 @@ class Draws(People):
         """
         if not self.snapshot.in_memory(1):
             raise UndecidableError(
-                "levels: the users do not fit into memory", hint="ask of a window of fewer users"
+                "the users are divided in memory, where they do not fit",
+                hint="ask of a window of fewer users",
             )
         order = self.by_values[self._generator("divided").permutation(self.users)]
         before = PLAIN_DRAWS if self.selected is None else self.selected.sample
@@ -127,14 +128,20 @@ class Draws(People):
         )
 
     def searched_and_rest(
-        self, users: int, apis: Sequence[str]
+        self, users: int, apis: Sequence[str], engine: str | None = None
     ) -> tuple[SpectrumSource, ChosenValues]:
         """Divide the users, in no order, into some to search among and all others.
 
         The draw follows from the data, as the hash by which values of the others are kept, so
         nobody can draw again.
 
+        Args:
+            users, apis: How many to search among, and of which APIs.
+            engine: What divided them for a decision that is looked at again, whose machine may have
+                had other room: queries divide by another rule. Null for a new decision.
+
         Raises:
+            UndecidableError: They were divided in memory, where they do not fit here.
             InputError: Fewer than two users are asked for, or fewer than two are left.
             UnknownNameError: An API that was never observed.
         """
@@ -146,7 +153,8 @@ class Draws(People):
         self.check_names(apis)
         # Keyed: whoever made up the values could else know which of them are kept.
         secret = keyed_digest(self._stored, self.snapshot.key)
-        if not self.snapshot.in_memory(len(apis)):
+        in_memory = self.snapshot.in_memory(len(apis)) if engine is None else engine == "memory"
+        if not in_memory:
             seed = seed_of("searched", secret)
             return self._queries.selected(apis).searched_and_rest(users, seed)
         # By their number: 14 / 55 of 55 users are 13 when rounded, and an audit would find others.

@@ -129,7 +129,8 @@ class DuckDBSource(SpectrumQueries):
             given: APIs that make the cohorts, at least one; the order of `codes`.
             apis: APIs that divide them.
         """
-        cohort = [self._snapshot.column(api) for api in given]
+        telling = [self._snapshot.column(api) for api in given]
+        cohort = list(dict.fromkeys(telling))
         columns = dict.fromkeys([*cohort, *(self._snapshot.column(api) for api in apis)])
         arrays = self._database.arrays(
             "spectrum/of_cohorts",
@@ -139,7 +140,8 @@ class DuckDBSource(SpectrumQueries):
                 "columns": ", ".join(columns),
             },
         )
-        codes = np.stack(list(arrays.values())[: len(given)], axis=1).astype(np.int64)
+        codes_of = dict(zip(cohort, arrays.values(), strict=False))
+        codes = np.stack([codes_of[column] for column in telling], axis=1).astype(np.int64)
         users, tuples = (np.asarray(arrays[name], dtype=np.int64) for name in ("users", "tuples"))
         # The statement orders by cohort, so each is one run.
         starts = np.flatnonzero(np.any(np.diff(codes, axis=0, prepend=-1) != 0, axis=1))

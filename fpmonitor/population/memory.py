@@ -397,17 +397,18 @@ class MemorySource(SpectrumSource):
     def cohorts(self, given: Sequence[str], apis: Sequence[str]) -> list[CohortSpectra]:
         """Spectra of `apis` within each group of equal values of `given`, in order of the codes."""
         table = self.table
-        places = list(dict.fromkeys(self.apis.index(api) for api in (*given, *apis)))
+        telling = list(dict.fromkeys(self.apis.index(api) for api in given))
+        places = list(dict.fromkeys([*telling, *(self.apis.index(api) for api in apis)]))
         ranks, groups = rank_keys(*table.keys(places))
         row = np.empty(groups, dtype=np.intp)
         row[ranks] = np.arange(len(ranks))
-        cohort = table.keys(places[: len(given)])[0][row]
+        cohort = table.keys(telling)[0][row]
         users = np.bincount(ranks, table.weights, minlength=groups).astype(np.int64)
         starts = np.flatnonzero(np.diff(cohort, prepend=-1))
-        telling = [table.columns[place] for place in places[: len(given)]]
+        columns = [table.columns[self.apis.index(api)] for api in given]
         return [
             CohortSpectra(
-                codes=tuple(int(column[row[start]]) for column in telling),
+                codes=tuple(int(column[row[start]]) for column in columns),
                 spectrum=CountSpectrum.from_counts(users[start:end]),
             )
             for start, end in zip(starts, [*starts[1:], groups], strict=True)

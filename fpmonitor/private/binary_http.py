@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fpmonitor.private.wire import WireError, WireReader
 
 Fields = tuple[tuple[str, str], ...]
+# The framing indicators of RFC 9292; "open" is of indeterminate length.
 _KNOWN_REQUEST, _KNOWN_RESPONSE, _OPEN_REQUEST, _OPEN_RESPONSE = range(4)
 
 
@@ -84,6 +85,7 @@ def encode_number(number: int) -> bytes:
 
 
 def _text(text: str) -> bytes:
+    # Latin-1 has a character for every byte: what is read is written again unchanged.
     return _opaque(text.encode("latin-1"))
 
 
@@ -93,6 +95,7 @@ def _opaque(data: bytes) -> bytes:
 
 def _sections(fields: Iterable[tuple[str, str]], content: bytes) -> bytes:
     lines = b"".join(_text(name) + _text(value) for name, value in fields)
+    # The last section is that of trailers.
     return _opaque(lines) + _opaque(content) + _opaque(b"")
 
 
@@ -101,6 +104,7 @@ class _Reader(WireReader):
 
     def number(self) -> int:
         first = self.take(1)
+        # Two leading bits are the binary logarithm of the length.
         rest = self.take((1 << (first[0] >> 6)) - 1)
         return int.from_bytes(bytes([first[0] & 0x3F]) + rest, "big")
 
@@ -116,6 +120,7 @@ class _Reader(WireReader):
         content = self._content(known=known) if self.left else b""
         if self.left:
             self.fields(known=known)
+        # Zeros are padding (section 3.8).
         if self.take(self.left).strip(b"\0"):
             raise WireError("binary HTTP: something follows the message")
         return fields, content

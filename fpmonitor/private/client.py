@@ -60,12 +60,15 @@ def reports_for(
         answered: Requests of the study that the user answered before.
     """
     check_ask(study, ask, answered)
+    # As in a report on this API alone: rules and randomisations list values in that form.
     single = token_limit(study.report_bytes, ("",))
     shown = {}
+    # One draw for all sets: each further draw of a value would add its epsilon.
     for api in sorted({api for one in ask.sets for api in one}):
         token = fitting(tokens.get(api, ABSENT), single, study.id)
         if api in ask.randomise:
             token = randomised(token, ask.randomise[api], rng)
+        # Of the report, not of the value: what is done to a report costs no epsilon.
         if api in ask.redact:
             token = redacted(token, ask.redact[api], rng)
         shown[api] = token
@@ -86,6 +89,7 @@ def redacted(token: str, rule: RedactionRule, rng: random.Random) -> str:
 def randomised(token: str, plan: Randomisation, rng: random.Random) -> str:
     """Draw a report of a token under local differential privacy."""
     size = len(plan.values)
+    # The last value stands for all that are not listed.
     own_index = plan.values.index(token) if token in plan.values else size - 1
     if plan.matrix is not None:
         return f"={_row(plan.matrix, own_index, rng)}"
@@ -107,6 +111,7 @@ def _row(matrix: Sequence[Sequence[int]], own_index: int, rng: random.Random) ->
     """Draw a report from the integer weights of a column, without rounding or rejection."""
     drawn = rng.getrandbits(MATRIX_BITS)
     reached = itertools.accumulate(row[own_index] for row in matrix)
+    # Columns sum to 2^52, so that every draw falls below some end.
     return next(number for number, end in enumerate(reached) if drawn < end)
 
 
@@ -126,6 +131,7 @@ def _response(own_index: int, size: int, epsilon: float, rng: random.Random) -> 
     if rng.random() < 1 / (1 + (size - 1) * math.exp(-epsilon)):
         return own_index
     other = rng.randrange(size - 1)
+    # Skips the own value.
     return other + (other >= own_index)
 
 
@@ -182,6 +188,7 @@ class AnsweredRequests:
         """Remember an answer, before any message leaves."""
         self._requests.append(ask)
         if self._path is not None:
+            # Each once: what other memories of the same users answered is among them.
             requests = tuple({one.id: one for one in self._requests}.values())
             memory = _MemoryFile(requests=requests, logs=self._logs)
             write_bytes(self._path, [encode(memory)])
@@ -224,12 +231,14 @@ def seal_answers(
         if config.role not in (None, role):
             raise InputError(f"seal: the key is the {config.role}'s, and the {role} is to open it")
     answers = reports_for(study, ask, tokens, rng, answered=answered)
+    # First: if the rest fails, an answer is missing, and none is sent twice.
     answered.add(ask)
     uploads = []
     for index, report_tokens in answers:
         report = SealedReport(secrets.token_bytes(NONCE_BYTES), index, report_tokens)
         inner = seal_message(report.encode(study.report_bytes), recipient, ask.recipient, ask.id)
         uploads.append(Upload(ask.id, seal_for_shuffler(inner, shuffler, ask.id)))
+    # Not by `rng`, as a seed must not tell which message is of which set.
     _RANDOM.shuffle(uploads)
     return uploads
 

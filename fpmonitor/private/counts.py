@@ -27,6 +27,7 @@ def split_spectrum(tuples: Tuples, users: int) -> CountSpectrum:
     Of the `users` who were asked, those without an answer count as redacted.
     """
     unredacted_counts = [number for tokens, number in tuples.items() if REDACTED not in tokens]
+    # As groups of one they expose most, so that a redaction never lowers a limit.
     alone = users - sum(unredacted_counts)
     return CountSpectrum.from_mapping(Counter(unredacted_counts) + Counter({1: alone}))
 
@@ -34,6 +35,7 @@ def split_spectrum(tuples: Tuples, users: int) -> CountSpectrum:
 def with_projections(counts: Counts) -> dict[ApiSet, Tuples]:
     """Return the counts, with those of all sets within the counted ones."""
     known = dict(counts)
+    # Whatever the order of the counts, a part is taken from the same set.
     for apis in sorted(counts, key=lambda one: (len(one), one)):
         for size in range(1, len(apis)):
             for part in itertools.combinations(apis, size):

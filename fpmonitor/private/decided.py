@@ -78,6 +78,7 @@ def decision_of(
         recommended=best.apis,
         weights=dict(weights or {}),
         utility=best.weight,
+        # A search that was cut short bounds nothing below all APIs together.
         utility_bound=best.weight if complete else utility_of(evident, weights),
         complete=complete,
         evaluated=search.limits,
@@ -107,6 +108,7 @@ class _Borders:
     def __init__(self, knowledge: Knowledge, apis: Sequence[str], chosen: frozenset[str]) -> None:
         self._knowledge, self._apis = knowledge, apis
         above = [frozenset(one) for one in knowledge.asked if knowledge.is_above(one)]
+        # The chosen set is allowed, so that none of its parts can be blocked.
         above = [one for one in above if one.issubset(apis) and not one <= chosen]
         self.block = {one for one in above if not any(less < one for less in above)}
         self.allow, self.refused = {chosen} if chosen else set(), set(self.block)

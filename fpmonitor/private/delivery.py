@@ -66,10 +66,12 @@ class Delivery:
                 continue
             try:
                 self._recipients[name].post("/batches", content)
+                # If this fails the batch is sent again; its recipient counts it once.
                 self._shuffler.sent(batch_id)
             except FpmonitorError as error:
                 self._tell(error.message)
                 done = False
+                # Each further batch would wait for the whole time limit.
                 if isinstance(error, UnreachableError) and not error.answered:
                     silent.add(name)
         return done
@@ -80,9 +82,16 @@ class Delivery:
             woken = self._wake.wait(wait)
             if self._stopping:
                 return
+            # Before the sending: a batch that comes meanwhile wakes once more.
             self._wake.clear()
-            if self.send_all():
+            try:
+                done = self.send_all()
+            except FpmonitorError as error:  # of the store: the thread must outlive it
+                self._tell(error.message)
+                done = False
+            if done:
                 wait = None
+            # A new batch begins with the short wait again.
             elif wait is None or woken:
                 wait = _FIRST_WAIT_SECONDS
             else:

@@ -17,6 +17,7 @@ _Kind = TypeVar("_Kind")
 
 def encode(content: Any, enc_hook: Callable[[Any], Any] | None = None) -> bytes:
     """Return the bytes of a file; equal content has equal bytes, as ids are made from them."""
+    # Not by `msgspec.json`, which writes NaN as null.
     plain = msgspec.to_builtins(content, order="deterministic", enc_hook=enc_hook)
     return (json.dumps(plain, indent=1, allow_nan=False) + "\n").encode()
 
@@ -48,6 +49,7 @@ def decode(
         tag = getattr(getattr(kind, "__struct_config__", None), "tag", None)
         wanted = f", where {tag!r} belongs" if "`$.format`" in str(error) else ""
         raise InputError(f"{name}: {error}{wanted}") from error
+    # Thousands of brackets exhaust the stack before they are no JSON.
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name}: not JSON") from error
 

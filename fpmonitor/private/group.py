@@ -59,6 +59,7 @@ class SealedChannel:
         self._shuffler.take(
             [self._sealed(ask, tokens, reader, user) for user, tokens in enumerate(holders)]
         )
+        # Too few answers are no error here: that there is no batch tells it below.
         self._shuffler.close_ask(ask.id, drop=True)
         batches = list(self._shuffler.unsent())
         for batch in batches:

@@ -107,6 +107,7 @@ def open_sets(knowledge: Knowledge, size: int) -> list[ApiSet]:
         (*apis, api)
         for apis in sorted(smaller)
         for api in knowledge.study.apis
+        # By its last API only, so that each larger set comes once.
         if api > apis[-1]
         and all((*apis[:at], *apis[at + 1 :], api) in smaller for at in range(size - 1))
     ]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.private.counts import ApiSet
 
+# Rows may be so many times the most before they are given up: later parts exclude some.
 _SLACK = 4
 
 
@@ -33,6 +34,7 @@ def chain_of_parts(
         def growth(part: ApiSet, known: frozenset[str] = covered) -> tuple[float, int, ApiSet]:
             shared = tuple(api for api in part if api in known)
             fresh = len(part) - len(shared)
+            # Of equal growth the larger part, then by name: the chain is always the same.
             return (bits(part) - bits(shared)) / fresh, -len(part), part
 
         best = min((part for part in offers if not covered.issuperset(part)), key=growth)

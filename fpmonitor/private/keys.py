@@ -42,6 +42,7 @@ except ImportError as error:
 SUITE = hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_128_GCM)
 ENCAPSULATED_BYTES = 32
 TAG_BYTES = 16
+# Id of the key, one byte; lengths of encapsulated key and payload, two and four.
 FRAME_HEAD_BYTES = 7
 MAX_KEYS_BYTES = 1_000_000
 
@@ -98,6 +99,7 @@ class SecretKeys(msgspec.Struct, frozen=True, tag_field="format", tag="fpmonitor
         """
         used = {key.id for key in self.keys}
         newest = self.keys[0].id
+        # Ids go round: a retired one names another key as late as can be.
         free = [one for one in (*range(newest + 1, 256), *range(1, newest)) if one not in used]
         if not free:
             raise InputError("keys: all 255 ids are in use", hint="retire old keys")
@@ -222,6 +224,7 @@ def open_message(
 
 def info_of(role: Role, ask: bytes, config_id: int) -> bytes:
     """Return the `info` of the HPKE context: protocol, role, request and key."""
+    # The zero ends the role, so that no two roles and requests have the same bytes.
     return b"fpmonitor-1 " + role.encode() + b"\0" + ask + bytes([config_id])
 
 

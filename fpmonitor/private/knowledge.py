@@ -65,6 +65,7 @@ Setting = Literal["fixed", "statistical"]
 
 _LEVELS = ("marginals", "pairs", "triples")
 _MOST_POINTS = 2000
+# Shares of the budget that the parts of a join leave out together.
 _TAIL_SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
 
 
@@ -116,6 +117,7 @@ def best_points(
 
     Every point is valid: dropping some costs sharpness, never correctness.
     """
+    # Further parts only add to both terms: what is above the budget stays above.
     within = tails + cell * sizes <= most
     sizes, tails = sizes[within], tails[within]
     order = np.lexsort((tails, sizes))
@@ -165,6 +167,7 @@ class Knowledge:
         # APIs of which only randomised answers are known.
         self.randomised = frozenset(apis[0] for apis in self._randomised if len(apis) == 1)
         check_study_counts(study, self.counts, self.randomised)
+        # At half of each set's share of delta; the other half is for its tails.
         self.estimates: dict[ApiSet, RandomisedApi] = {
             apis: estimate(
                 study, answers.ask, apis, answers.counts, delta=self._delta(len(apis)) / 2
@@ -223,6 +226,7 @@ class Knowledge:
                 ranked, tails = rank(apis, named)
             else:
                 ranked, tails = self._estimated_ranking(apis)
+            # The largest sets have the least room for a token, and every token has that form.
             largest = self.study.apis[: self.study.largest_set]
             limit = token_limit(self.study.report_bytes, largest)
             names = [
@@ -233,6 +237,7 @@ class Knowledge:
 
     def _estimated_ranking(self, apis: ApiSet) -> tuple[list[tuple[str, ...]], SizedTails]:
         if self.setting == "fixed":
+            # Randomised answers show nothing of the observed users: all are outside.
             return [], SizedTails(sizes=np.ones(1), tails=np.ones(1))
         answers = self._randomised[apis]
         return ranked_values(
@@ -352,6 +357,7 @@ class Knowledge:
         """Whether the set is within the budget by its own counts, or composed of disjoint sets."""
         if apis in self._known and self.limit(apis).upper <= self.study.budget:
             return True
+        # A front has only points within the budget.
         return bool(self.front(apis).sizes.size)
 
     def promise(self, apis: ApiSet) -> Promise:
@@ -373,6 +379,7 @@ class Knowledge:
             raise InputError("selection: names an API that the study does not have")
         if not apis:
             return [Promise(upper=0.0, rule="count")]
+        # No group reaches k.
         if self.users < self.study.k and self.setting == "fixed":
             return [Promise(upper=1.0, rule="count")]
         found = [self.limit(apis)] if apis in self._known else []
@@ -396,12 +403,14 @@ class Knowledge:
             for one in self._known
             if set(one) <= set(apis)
         }
+        # Single APIs are always known.
         overlaps = len(known) > len(apis)
         blocks = self.front(apis).exposure(self.cell)
         found = [Promise(upper=min(blocks, 1.0), rule="blocks" if overlaps else "top-r")]
         if overlaps:
             found.append(_promise_of(join_size(known, self.cell)))
             found.append(Promise(upper=self._joined(apis), rule="join"))
+        # The front has no point within the budget: the limit above it is found without one.
         if math.isinf(blocks):
             singles = [self.tails((api,)) for api in apis]
             found.append(_promise_of(best_sizes(singles, self.cell)))
@@ -422,6 +431,7 @@ class Knowledge:
             for part, (named, tails) in zip(chain, rankings, strict=True):
                 # What is redacted has no name to be joined by, and stays outside.
                 usable = tails.tails[tails.sizes <= max(len(named), 1)]
+                # The first size that leaves out little enough, or else the largest one.
                 at = int(np.argmax(usable <= max(most, usable.min())))
                 part_tuples.append((part, named[: int(tails.sizes[at])]))
                 outside += float(usable[at]) if named else 1.0

@@ -33,6 +33,7 @@ RESPONSE_TYPE = "message/ohttp-res"
 _REQUEST_LABEL = b"message/bhttp request"
 _RESPONSE_LABEL = b"message/bhttp response"
 _HEAD = struct.Struct(">BHHH")
+# Nk and Nn of AES-128-GCM.
 _KEY_BYTES, _NONCE_BYTES = 16, 12
 _SUITE = CipherSuite.new(KEMId(SUITE_IDS[0]), KDFId(SUITE_IDS[1]), AEADId(SUITE_IDS[2]))
 
@@ -50,6 +51,7 @@ class Exchange:
 
     def seal_response(self, response: bytes, nonce: bytes | None = None) -> bytes:
         """Seal the response; only tests pass a nonce."""
+        # max(Nn, Nk) bytes (section 4.4).
         nonce = secrets.token_bytes(_KEY_BYTES) if nonce is None else nonce
         key, aead_nonce = self._keys(nonce)
         return nonce + AESGCM(key).encrypt(aead_nonce, response, b"")
@@ -80,6 +82,7 @@ def encode_keys(configs: Iterable[HpkeConfig]) -> bytes:
     parts = []
     for config in configs:
         head = struct.pack(">BH", config.id, kem) + config.public_key
+        # Four bytes of symmetric algorithms, which are one pair.
         one = head + struct.pack(">HHH", 4, kdf, aead)
         parts.append(struct.pack(">H", len(one)) + one)
     return b"".join(parts)

@@ -198,6 +198,7 @@ def ranked_values(
     plans = [answers.ask.randomise[api] for api in apis]
     tokens = sorted(answers.counts)
     counts = np.array([answers.counts[token] for token in tokens], dtype=np.int64)
+    # A coin for each user: both halves are independent draws.
     first = rng.binomial(counts, 0.5)
     halves = [dict(zip(tokens, half.tolist(), strict=True)) for half in (first, counts - first)]
     listed = np.flatnonzero(~_rest_of(plans))
@@ -205,6 +206,7 @@ def ranked_values(
         return [], SizedTails(sizes=np.ones(1), tails=np.ones(1))
     ranking, held_out = (_reports_of(study, answers.ask, apis, half) for half in halves)
     order = listed[np.argsort(-ranking.estimate().frequencies[listed], kind="stable")]
+    # Each size costs a share of delta: few, and none far from the best one.
     sizes = np.unique(np.geomspace(1, listed.size, 4 * listed.size.bit_length()).round())
     inside = [held_out.least_inside(order[: int(size)], delta / sizes.size) for size in sizes]
     values = _joint_values(plans)
@@ -338,7 +340,9 @@ def plan_randomisation(
         population=study.population,
         accuracy=accuracy,
         budget=budget,
+        # With a budget, the share that `Knowledge` will have for tails of a single API.
         delta=study.delta / len(study.apis) / (1 if budget is None else 2 * study.largest_set),
+        # Reports on several APIs are decoded by one matrix: bits and hashes have too many.
         mechanisms=("grr",) if joined else _with_room(study, len(listed) + 1),
     )
     return plan, randomisation_of(plan, listed_values(api, tokens, study=study))

@@ -136,6 +136,7 @@ class Recipient(KeyHolder):
                 f"batch: answers a request that the {self.ring.role} does not know",
                 hint=f"publish the request to the {self.ring.role}, too",
             )
+        # Outside of the transaction, which keeps all others from the store.
         checked = [self._checked(frame, batch.ask) for frame in batch.frames]
         outcomes: Counter[Outcome] = Counter()
         counts: Counter[tuple[int, tuple[str, ...]]] = Counter()
@@ -150,6 +151,7 @@ class Recipient(KeyHolder):
                     outcomes[found] += 1
                 elif not self._is_new(batch.ask, found.nonce):
                     outcomes["replayed"] += 1
+                # More answers cannot come from different users.
                 elif answered[found.set_index] >= self.store.study.population:
                     outcomes["above the population"] += 1
                 else:

@@ -39,6 +39,7 @@ _MOST_POINTS = 2000
 _TARGETS = (1.0, 0.8, 0.6, 0.4, 0.2)
 _DRAWS = 5
 _CLOSER_LOOKS = 50
+# Each is judged by all draws.
 _MOST_RESTORED = 200
 
 
@@ -246,9 +247,11 @@ def _restored(
     numbers, shown = kept_counts.tolist(), 0.0
     for at in sorted(range(len(ranked)), key=lambda at: -price[at]):
         outside = ranked[at].outside
+        # `outside` falls: the first place from which on those beyond fit into the slack.
         room = outside[numbers[at]] - (slack - shown)
         further = int(np.searchsorted(-outside, -room))
         further = max(min(further, outside.size - 1), numbers[at])
+        # Where rounding went one too far: the promise is kept exactly.
         while outside[numbers[at]] - outside[further] > slack - shown:
             further -= 1
         shown += float(outside[numbers[at]] - outside[further])
@@ -299,6 +302,7 @@ def _loss(per_api: Sequence[ApiRedaction], price: Sequence[float]) -> float:
 
 def _nothing_to_do(counts: Counts, apis: ApiSet, before: float, basis: str) -> RedactionPlan:
     everything = {api: [token for (token,) in counts[api,]] for api in apis}
+    # A suspicion of 1 needs no cover.
     per_api, _ = _rules(counts, everything, 1.0, closed=True)
     return RedactionPlan(
         apis=apis,
@@ -387,6 +391,7 @@ def _least_loss_among(
         greedy = _Greedy(study, chosen_on, price=price, suspicion=suspicion, judge=judge, rng=rng)
         keep = greedy.kept_tokens(target * study.budget)
         per_api, rules = _rules(counts, keep, suspicion, closed=setting == "fixed")
+        # In a population one draw is certified: each more would need its share of delta.
         draws = range(_DRAWS if setting == "fixed" else 1)
         after = max(judge.exposure(redact_table(certified_on, rules, rng)) for _ in draws)
         plans.append(
@@ -463,8 +468,8 @@ class _Greedy:
         # The rules are public: they contain no value of fewer than k users.
         self._may_keep = [numbers >= study.k for numbers in self._numbers]
         self._kept = [may.copy() for may in self._may_keep]
-        population = max(study.population, 1)
-        scale = 1.0 if judge.setting == "fixed" else min(self._users / population, 1.0)
+        # Groups of k in the population are smaller among the users of a sample.
+        scale = 1.0 if judge.setting == "fixed" else min(self._users / study.population, 1.0)
         self._small = max(2, math.ceil(study.k * scale))
 
     def kept_tokens(self, target: float) -> dict[str, list[str]]:
@@ -490,6 +495,7 @@ class _Greedy:
         offers = []
         for at, (codes, numbers) in enumerate(zip(self._codes, self._numbers, strict=True)):
             caught = np.bincount(codes, exposed, minlength=numbers.size)
+            # Of values without an exposed user the rarest goes first; a price of 0 divides nothing.
             worth = (caught + 1e-9) / (numbers * max(self._price[at], 1e-9))
             offers += [
                 (-worth[code], at, code, caught[code]) for code in np.flatnonzero(self._kept[at])
@@ -534,5 +540,6 @@ class _Greedy:
         groups = np.zeros(self._users, dtype=np.int64)
         for (columns, cover), drawn, numbers in zip(sent, dice, self._numbers, strict=True):
             shown = np.where(drawn >= cover, columns, 0)
+            # Numbered anew after each API, or products of numbers would leave int64.
             groups = np.unique(groups * (numbers.size + 1) + shown, return_inverse=True)[1]
         return groups

@@ -230,6 +230,7 @@ class _Search:
         self._room = budget + self._multipliers * (np.log(self._multipliers / cell) - 1)
         costs = {api: self._cost(api) for api in knowledge.study.apis}
         gain = {api: utility_of([api], weights) for api in costs}
+        # An API of which all users have one value costs nothing.
         self._apis = sorted(costs, key=lambda api: (-gain[api] / (costs[api].min() + 1e-9), api))
         self._costs = np.array([costs[api] for api in self._apis])
         self._gain = np.array([gain[api] for api in self._apis])
@@ -259,6 +260,7 @@ class _Search:
         if weight > self.weight:
             self.best, self.weight = apis, weight
         for place in range(first, len(self._apis)):
+            # The bound falls with the place: no later one gains more.
             if weight + self._most_gain(chosen, place) <= self.weight * (1 + 1e-12):
                 return
             if self._left == 0:
@@ -283,6 +285,7 @@ def _relaxed_knapsack(
     room: float,
 ) -> float:
     """Return the most gain that fits, the last item perhaps in part; items by gain per cost."""
+    # The chosen ones alone cost too much; rounding aside.
     if room < -1e-12:
         return 0.0
     used = np.cumsum(cost[order])

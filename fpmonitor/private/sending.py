@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     Send = Callable[[bytes], Reply]
 
+# The shuffler takes 4 MB at once; what fails is sent again as a whole.
 BODY_BYTES = 1_000_000
 _TRIES = 5
 _LONGEST_WAIT_SECONDS = 60

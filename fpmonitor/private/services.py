@@ -47,8 +47,6 @@ try:
 except ImportError as error:
     raise InputError(f"the services need {error.name}", hint=install("private,serve")) from error
 
-from contextlib import AbstractAsyncContextManager
-
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.store import Receipt, RoleStore
@@ -163,6 +161,7 @@ class _FreshKeys:
         self._app = app
         self._role = role
         self._path = path
+        # Unlike the state of any file: the first request reads it.
         self._seen: tuple[int, ...] | None = ()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -174,6 +173,7 @@ class _FreshKeys:
         found = state_of_file(self._path)
         if found == self._seen:
             return
+        # Before reading: a broken file is told once, not with each request.
         self._seen = found
         try:
             ring = read_secret_keys(self._path)
@@ -262,13 +262,10 @@ class _ShufflerService:
         self._intake = _Intake(shuffler, self._released)
         self._room = BodyBudget()
 
-    def alive(self, app: Starlette) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def alive(self, app: Starlette) -> AsyncIterator[None]:
         """Take uploads and deliver batches while the application runs."""
         del app
-        return self._alive()
-
-    @asynccontextmanager
-    async def _alive(self) -> AsyncIterator[None]:
         task = asyncio.create_task(self._intake.run())
         if self._delivery is not None:
             self._delivery.start()

@@ -106,6 +106,7 @@ class Shuffler(KeyHolder):
         """Store the uploads of each body, each upload once; they are on disk on return."""
         with self._lock:
             self._check_room(sum(map(len, bodies)))
+            # Outside of the transaction, which keeps all others from the store.
             opened = [list(self._messages(body)) for body in bodies]
             with self.store.transaction():
                 return [self._kept(messages) for messages in opened]
@@ -124,6 +125,7 @@ class Shuffler(KeyHolder):
     def _message(self, upload: Upload) -> _Message:
         refusal = self._refusal(upload)
         if refusal is not None:
+            # Anybody can make up ids: unknown ones share one row of the tally.
             return _Message(upload.ask if refusal != "unknown ask" else NO_ASK, refusal=refusal)
         try:
             inner = open_message(upload.sealed, self._keys, "shuffler", upload.ask)
@@ -163,9 +165,11 @@ class Shuffler(KeyHolder):
     def _keep(self, ask_id: bytes, messages: Sequence[_Message]) -> Counter[Outcome]:
         """Store messages that are new, as many as the population can send; count the outcomes."""
         room = self._most_messages(ask_id) - self.store.tally()[ask_id]["accepted"]
+        # By digest, as the table is ordered; nothing is left of the order of arrival.
         ordered = sorted(messages, key=lambda message: message.digest)
         stored_count = self.store.run_many("private/hold", map(_held, ordered[:room]))
         outcomes: Counter[Outcome] = Counter()
+        # One by one, as repetitions among the first ones have left room.
         for message in ordered[room:]:
             if not self.store.run("private/hold", **_held(message)):
                 continue
@@ -175,6 +179,7 @@ class Shuffler(KeyHolder):
                 self.store.run("private/drop_held", ask=ask_id, digest=message.digest)
                 outcomes["above the population"] += 1
         outcomes["accepted"] = stored_count
+        # All that have no other outcome.
         outcomes["replayed"] = len(messages) - outcomes.total()
         return outcomes
 
@@ -205,6 +210,7 @@ class Shuffler(KeyHolder):
 
     def _pass_on(self, ask_id: bytes, messages: int) -> None:
         """Move messages, drawn and ordered by a cryptographic generator, into batches."""
+        # All that wait, not only the newest: who waited long is no likelier to leave.
         digests = [digest for (digest,) in self.store.rows("private/held_digests", ask=ask_id)]
         secrets.SystemRandom().shuffle(digests)
         chosen = digests[:messages]
@@ -234,9 +240,17 @@ class Shuffler(KeyHolder):
         """
         if ask_id not in self.store.asks:
             raise InputError("ask: unknown request")
-        if self.store.is_closed(ask_id):
-            return self._closed(ask_id)
-        with self._lock, self.store.transaction():
+        with self._lock:
+            if not self.store.is_closed(ask_id):
+                self._close(ask_id, drop=drop)
+                # Within the lock, or uploads that wait for it would be held for ever.
+                self.store.load_asks()
+        self.store.wipe_log()
+        tally = self.store.tally()[ask_id]
+        return ClosedAsk(tally["passed on"], tally["below the minimum"])
+
+    def _close(self, ask_id: bytes, *, drop: bool) -> None:
+        with self.store.transaction():
             waiting_messages, minimum = self.store.tally()[ask_id]["held"], self.minimum(ask_id)
             if waiting_messages >= minimum:
                 self._pass_on(ask_id, waiting_messages)
@@ -247,15 +261,9 @@ class Shuffler(KeyHolder):
                 self.store.add_to_tally(
                     ask_id, {"held": -waiting_messages, "below the minimum": waiting_messages}
                 )
+            # A closed request takes nothing, so that no upload can be a repetition any more.
             self.store.run("private/forget_taken", ask=ask_id)
             self.store.run("private/close_ask", id=ask_id)
-        self.store.load_asks()
-        self.store.wipe_log()
-        return self._closed(ask_id)
-
-    def _closed(self, ask_id: bytes) -> ClosedAsk:
-        tally = self.store.tally()[ask_id]
-        return ClosedAsk(tally["passed on"], tally["below the minimum"])
 
     def _below_minimum(
         self, ask_id: bytes, waiting_messages: int, minimum: int

@@ -130,6 +130,7 @@ def reconciled(roles: Sequence[RoleStatus]) -> list[Reconciliation]:
                 if side.id == ask.id and one.role == ask.recipient:
                     received.update(side.messages)
         sent = ask.messages.get("passed on", 0)
+        # "passed on" is what the shuffler told at the close; a batch again is no arrival.
         arrived = received.total() - received["taken before"] - received["passed on"]
         waiting_messages = ask.messages.get("held", 0)
         found.append(

@@ -152,6 +152,7 @@ class RoleStore(Closing):
         """Write all of it to disk, or nothing."""
         with self._lock:
             try:
+                # Waits for the lock now; a reader that becomes a writer would fail as busy at once.
                 self._connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield
@@ -273,18 +274,24 @@ class RoleStore(Closing):
 
     def _keep_role(self, role: Role) -> None:
         [(number,)] = self._connection.execute("PRAGMA user_version")
-        stored_role = _ROLES[number] if 0 <= number < len(_ROLES) else None
-        if number and stored_role != role:
-            raise InputError(f"{self.path}: the store of the {stored_role}, not of the {role}")
+        if not 0 <= number < len(_ROLES):
+            raise StoreError(f"{self.path}: not the store of a role")
+        if number and _ROLES[number] != role:
+            raise InputError(f"{self.path}: the store of the {_ROLES[number]}, not of the {role}")
         self._connection.execute(f"PRAGMA user_version = {_ROLES.index(role)}")
 
     def backup(self, path: Path) -> None:
         """Write a whole copy of the store to a new file, also while a service uses the store."""
         try:
+            # SQLite would make it readable by all, and takes an empty file.
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except OSError as error:
+            raise StoreError(f"{path}: cannot be written ({error})") from error
+        try:
             with self._lock:
                 self._connection.execute("VACUUM INTO ?", (str(path),))
-        except (OSError, sqlite3.Error) as error:
+        except sqlite3.Error as error:
+            path.unlink(missing_ok=True)
             raise StoreError(f"{path}: cannot be written ({error})") from error
 
     def _keep_study(self) -> None:
@@ -313,18 +320,21 @@ def incomplete(store: RoleStore, asks: Iterable[CollectionRequest]) -> list[str]
     missing = []
     for ask in asks:
         tally = store.tally()[ask.id]
+        # What was passed on leaves the tally first: the total is then of what arrived.
         late = tally.pop("passed on", 0) - tally.total() + tally["taken before"]
-        users = dict(store.rows("private/answers", ask=ask.id))
-        fewest, most = min(users.values(), default=0), max(users.values(), default=0)
+        users = Counter(dict(store.rows("private/answers", ask=ask.id)))
+        numbers = [users[number] for number in range(len(ask.sets))]
+        fewest, most = min(numbers), max(numbers)
         if late > 0:
             missing.append(f"{late:,} messages of round {ask.round} are under way")
-        elif users and (len(users) < len(ask.sets) or fewest < most):
+        elif fewest < most:
             missing.append(f"{fewest:,} to {most:,} answers on a set in round {ask.round}")
     return missing
 
 
 def _opened(path: Path) -> sqlite3.Connection:
     try:
+        # SQLite would make it readable by all; its log takes the mode of this file.
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
         connection = sqlite3.connect(
             path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False

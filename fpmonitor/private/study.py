@@ -154,6 +154,7 @@ class Study(_File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor
             raise InputError("study: curator_key must be 64 hexadecimal digits, or empty")
         if self.minimum_batch < 2:
             raise PolicyError("minimum_batch", "must be at least 2")
+        # Room for all APIs as digests, each with its length; nonce, set and number before them.
         least = (DIGEST_BYTES + 2) * len(self.apis) + ID_BYTES + 3
         if not least <= self.report_bytes <= MAX_REPORT_BYTES:
             raise PolicyError("report_bytes", f"must be from {least} to {MAX_REPORT_BYTES}")
@@ -199,6 +200,7 @@ class Randomisation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
             raise InputError(
                 f"ask: mechanism must be one of {names} with epsilon above 0, or matrix"
             )
+        # `isinstance` takes True, and msgspec checks only what is read from a file.
         is_range = type(self.hash_range) is int and 2 <= self.hash_range <= MAX_HASHES
         if self.mechanism == "lh" and not is_range:
             raise InputError(f"ask: lh needs a hash_range from 2 to {MAX_HASHES}")
@@ -432,7 +434,7 @@ def _check_randomised_sets(ask: CollectionRequest) -> None:
         except InputError as error:
             raise InputError(
                 f"ask: {', '.join(apis)} have too many values to be randomised together",
-                hint="two APIs may have 16 values each: name others, or leave --pairs away",
+                hint="two APIs may have 16 values each: name others, or omit --pairs",
             ) from error
 
 
@@ -479,6 +481,7 @@ def check_matrix_size(reports: int, values: int) -> None:
 def matrix_epsilon(matrix: Sequence[Sequence[int]]) -> float:
     """Return the LDP level of a matrix, nats: the largest log ratio within a nonzero row."""
     rows = [(min(row), max(row)) for row in matrix if any(row)]
+    # A report that one value never gives excludes it with certainty.
     if not all(least for least, _ in rows):
         return math.inf
     return max(math.log(most / least) for least, most in rows)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from fpmonitor.closing import Closing
 from fpmonitor.errors import FpmonitorError, InputError
@@ -81,7 +81,7 @@ class RoleClient(Closing):
     """
 
     def __init__(self, address: str, password: str | None = None) -> None:
-        parts = urlsplit(address)
+        parts = _parts_of(address)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
             raise InputError(f"{address}: not the address of a service", hint="https://host[:port]")
         if password is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
@@ -92,7 +92,7 @@ class RoleClient(Closing):
         kind = http.client.HTTPSConnection if parts.scheme == "https" else _PlainConnection
         try:
             self._connection = kind(parts.hostname, parts.port, timeout=_TIMEOUT_SECONDS)
-        except ValueError as error:
+        except (ValueError, http.client.InvalidURL) as error:
             raise InputError(f"{address}: not the address of a service") from error
 
     def close(self) -> None:
@@ -117,6 +117,7 @@ class RoleClient(Closing):
             self._connection.request(method, self._path + path, content, headers)
             with _deadline(self._connection.sock, late):
                 response = self._connection.getresponse()
+                # One byte more tells that it is too long, without the rest.
                 body = response.read(MAX_ANSWER_BYTES + 1)
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
@@ -146,6 +147,17 @@ class RoleClient(Closing):
         return UnreachableError(f"{self.address}: no answer within {_TIMEOUT_SECONDS:.0f} s")
 
 
+def _parts_of(address: str) -> SplitResult:
+    try:
+        parts = urlsplit(address)
+        # As http.client encodes them, but with the first request only: "a..b" is no host.
+        (parts.hostname or "").encode("idna")
+        parts.path.encode("ascii")
+    except ValueError as error:
+        raise InputError(f"{address}: not the address of a service") from error
+    return parts
+
+
 @contextmanager
 def _deadline(connected: socket.socket, late: threading.Event) -> Iterator[None]:
     """End a connection whose whole answer takes too long.
@@ -156,6 +168,7 @@ def _deadline(connected: socket.socket, late: threading.Event) -> Iterator[None]
     def cut() -> None:
         late.set()
         with suppress(OSError):
+            # That of a TLS socket would take its state away while the other thread reads.
             socket.socket.shutdown(connected, socket.SHUT_RDWR)
 
     timer = threading.Timer(_TIMEOUT_SECONDS, cut)
@@ -199,5 +212,5 @@ class _PlainConnection(http.client.HTTPConnection):
 def _reason(body: bytes) -> str:
     try:
         return str(json.loads(body)["error"])[:200]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):  # "[[[[..." of anybody
         return "without a reason"

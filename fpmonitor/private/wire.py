@@ -24,6 +24,7 @@ ID_BYTES = 16
 BATCH_MAGIC = b"fpmbatch\x01"
 # DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM of RFC 9180; so DAP and OHTTP name them too.
 SUITE_IDS = (0x0020, 0x0001, 0x0001)
+# Their number is one byte.
 MAX_TOKENS = 255
 MAX_BATCH_BYTES = 64_000_000
 
@@ -184,6 +185,7 @@ def decode_batch(data: bytes) -> Batch:
 
 def token_limit(report_bytes: int, apis: Sequence[str]) -> int:
     """Return the length of the longest token, bytes of UTF-8, that fits a report on a set."""
+    # Nonce, set and number first; each token has two bytes of length.
     return (report_bytes - NONCE_BYTES - 3) // max(1, len(apis)) - 2
 
 

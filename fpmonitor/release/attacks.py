@@ -160,19 +160,24 @@ def attack_groups(
     if not (filled := [row for row, rows in enumerate(members) if len(rows)]):
         raise InputError("no user belongs to a row of the release")
     shares = hash_shares(
-        np.array([max(len(rows), 1) for rows in members]), group_weights, weight=weight
+        # Rows without users are never drawn; 1 only avoids a division by 0.
+        np.array([max(len(rows), 1) for rows in members]),
+        group_weights,
+        weight=weight,
     )
     successes = sum(
+        # Predicates name their row, so that no user of another one fulfils them.
         int(accepts(words[members[row]], share=shares[row], function=draw_hash(rng)).sum() == 1)
         for row in rng.choice(filled, size=trials)
     )
     name = "hash predicate on a group of the release (Theorem 6.1)"
-    return _result(*(name, successes), trials=trials, users=len(groups), weight=weight, delta=delta)
+    return _result(name, successes, trials=trials, users=len(groups), weight=weight, delta=delta)
 
 
 def members_of_groups(groups: NDArray[np.int64], rows: int) -> list[NDArray[np.intp]]:
     """Positions of the users of each row of a release."""
     order = np.argsort(groups, kind="stable")
+    # Users of no row, -1, come before the first edge.
     edges = np.searchsorted(groups[order], np.arange(rows + 1))
     return [order[start:end] for start, end in itertools.pairwise(edges)]
 
@@ -217,6 +222,7 @@ def read_by_counts(
     if below_the_cut == 0 or (alone and below_the_cut > 1):
         return None
     digits = [differ(bit) for bit in range(bits)]
+    # Several records are below the cut: their bits are mixed.
     if max(digits) > 1:
         return None
     return sum(digit << bit for bit, digit in enumerate(digits))

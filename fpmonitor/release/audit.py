@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.database import Database
 
 WEIGHT = "weight"
+# Of a row that a table gives no probability: attacks divide by weights.
 _SMALLEST = 1e-300
 _QUANTILES = (0.0, 0.5, 1.0)
 _DELTA = 0.05  # that the verdict is wrong
@@ -336,6 +337,7 @@ def weights_by_table(release: Release, records: pl.DataFrame) -> NDArray[np.floa
         raise InputError(f"distribution: an API called {WEIGHT!r} would be taken for the weights")
     if missing := sorted({*apis, WEIGHT} - set(records.columns)):
         raise InputError(f"distribution: no column {missing[0]!r}", hint="a column for each API")
+    # What is no number becomes negative, which is refused below.
     weights = records[WEIGHT].cast(pl.Float64, strict=False).fill_null(-1.0).to_numpy()
     # Not a number fails every comparison.
     if not (len(weights) and (weights >= 0).all() and 0 < weights.sum() < math.inf):

@@ -100,6 +100,7 @@ def _certified(
     lowest = scipy.special.betaincinv(counts, users - counts + 1, each)
     highest = np.where(
         counts < users,
+        # 1 only keeps the branch that is not taken within its domain.
         scipy.special.betaincinv(counts + 1, np.maximum(users - counts, 1), 1 - each),
         1.0,
     )
@@ -115,6 +116,7 @@ def _certified(
             split = split_guarantee(
                 release_users,
                 common=min(float(lowest[place]), least),
+                # Values that nobody had are rare ones.
                 rare=max(float(highest[place - 1]), unseen) if place else unseen,
                 k=k,
                 epsilon=epsilon,

@@ -36,6 +36,7 @@ def bit_suppression_success(k: int) -> float:
     """
     distribution: Mapping[tuple[int, int], float] = {(0, k): 1.0}
     rest = 1
+    # Records that agree in 400 binary digits have no probability left.
     for _ in range(400):
         digit, rest = divmod(2 * rest, k)
         distribution = _compare_digit(distribution, digit, k)
@@ -112,6 +113,7 @@ def hash_attack_on_bits(
     groups = suppress_bits(records, k)
     rows, suppressed = groups[int(rng.integers(len(groups)))]
     is_shown = ~suppressed
+    # The group is too common for its predicates to count.
     if 2.0 ** -int(is_shown.sum()) > weight:
         return False
     fits = np.flatnonzero((records[:, is_shown] == records[rows[0], is_shown]).all(axis=1))

@@ -133,6 +133,7 @@ def downcode(boxes: Boxes) -> Downcoding:
             ~each[number[rows][:, None], number[None, :]]
             for each, number in zip(inside, numbers, strict=True)
         ]
+        # Alike in all axes but one: there the earlier row has taken whatever it allows.
         taken = np.sum(outside, axis=0) == 1
         taken &= boxes.turns[rows][:, None] > boxes.turns[None, :]
         for place, axis in enumerate(outside):
@@ -198,6 +199,7 @@ def _linked(
         for axis, leaf in enumerate(values):
             if axis != place:
                 fitting *= shares[axis][:, leaf]
+        # Users of each row who have the known values, spread over those of the guessed one.
         scores = fitting @ shares[place]
         guess = int(scores.argmax()) if scores.max() > 0 else int(counts.argmax())
         learnt += int(guess == values[place])

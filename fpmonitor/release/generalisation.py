@@ -88,6 +88,7 @@ class Generalised:
         codes, _, inverse = _distinct_codes(self.ladders, values)
         found = np.full(len(codes), UNKNOWN, dtype=np.int64)
         known = (codes != UNKNOWN).all(axis=1)
+        # Rows of one round allow different values; of several rounds the first has the user.
         for row in np.argsort(self.turns, kind="stable"):
             hit = known.copy()
             for place, allowed in enumerate(self.allowed):
@@ -283,6 +284,7 @@ def _generalised(cutting: _Cutting, apis: Sequence[str]) -> Generalised:
     left = cutting.everybody
     for turn, waiting in enumerate((*_WAITING, None)):
         made, after = _round(cutting, left, turn, waiting)
+        # Those who waited are no class even together: nobody may wait then.
         if len(after) and not cutting.admits(cutting.sums(after)):
             made, after = _round(cutting, left, turn, None)
         rows += made

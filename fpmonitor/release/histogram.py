@@ -220,6 +220,7 @@ def read_values(
     for api, codes in zip(apis, read_codes(database, snapshot, apis), strict=True):
         texts: list[str | None] = [None] * (int(codes.max()) + 1)
         for number, status, text in database.rows("report/value_texts", api=api):
+            # Larger codes are of values that none of these users has.
             if number < len(texts):
                 texts[number] = _text(status, text, transforms.get(api))
         columns.append(pl.Series(api, texts, dtype=pl.String).gather(codes.astype(np.int64)))
@@ -306,6 +307,8 @@ def _check_levels(
     sensitive: Protection | None,
 ) -> None:
     """Refuse levels, and demands on a sensitive attribute, that no generalisation could keep."""
+    if sensitive is not None and sensitive.api not in apis:
+        raise UnknownNameError("released API", sensitive.api, apis)
     if sensitive is not None and sensitive.demands:
         if mechanism != "generalisation":
             raise PolicyError(
@@ -466,6 +469,7 @@ def group_of_users(release: Release, values: pl.DataFrame) -> NDArray[np.int64]:
         )
         hits = users.join(rows.select(_ROW, *pattern), on=list(pattern), how="inner")
         groups[hits[_USER].to_numpy()] = hits[_ROW].to_numpy()
+        # The first pattern that fits a user has it, as when the table was made.
         users = users.join(hits.select(_USER), on=_USER, how="anti")
     return groups
 

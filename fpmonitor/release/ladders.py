@@ -6,8 +6,10 @@ Numbers become ranges, texts lists, and components what their levels show (docs/
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, Decimal, localcontext
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
@@ -18,7 +20,6 @@ from fpmonitor.population.levels import Component, Value, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from fractions import Fraction
 
     import polars as pl
     from numpy.typing import NDArray
@@ -112,6 +113,7 @@ class Ranges:
             if sum(each[2] for each in groups[-1]) >= k:
                 groups.append([])
             groups[-1].append((float(found), text, users))
+        # What is left at the end is fewer than k users, and joins the range before.
         if len(groups) > 1 and sum(each[2] for each in groups[-1]) < k:
             last = groups.pop()
             groups[-1] += last
@@ -132,12 +134,13 @@ class Ranges:
 
     def leaves_of(self, rows: Sequence[tuple[str, ...]]) -> Leaves:
         """See `Ladder`."""
-        edges = np.array([float(edge) for edge in self.edges])
+        # Not as doubles: 2^53 and 2^53 + 1 are one, and the row of one would show the other.
+        edges = [Fraction(edge) for edge in self.edges]
         found = np.zeros(len(rows), dtype=np.int64)
         for place, (text,) in enumerate(rows):
             number = _number(text)
             if number is not None:
-                found[place] = 1 + np.searchsorted(edges, float(number), side="right")
+                found[place] = 1 + bisect_right(edges, number)
         return found
 
     def cuts(self, leaves: Leaves, users: NDArray[np.int64]) -> tuple[Leaves, NDArray[np.int64]]:
@@ -186,12 +189,15 @@ def _number(text: str) -> Fraction | None:
 
 def shortest_between(low: Decimal, high: Decimal) -> str:
     """Return the number of the fewest digits that is above `low` and not above `high`."""
-    for exponent in range(max(high.adjusted(), low.adjusted()) + 1, -40, -1):
-        unit = Decimal(1).scaleb(exponent)
-        found = ((low / unit).to_integral_value(ROUND_CEILING)) * unit
-        found += unit if found == low else 0
-        if found <= high:
-            return f"{found.normalize() + 0:f}"
+    # Numbers have up to 51 digits, of which the context of 28 would round some away.
+    with localcontext(prec=60):
+        for exponent in range(max(high.adjusted(), low.adjusted()) + 1, -40, -1):
+            unit = Decimal(1).scaleb(exponent)
+            found = ((low / unit).to_integral_value(ROUND_CEILING)) * unit
+            # Above `low`: it is an edge, from which on the next range begins.
+            found += unit if found == low else 0
+            if found <= high:
+                return f"{found.normalize() + 0:f}"
     return f"{high:f}"
 
 

@@ -180,6 +180,7 @@ def active_delta(
     low, high = _likely_crowd(others, probability)
     numbers = np.arange(low, high + 2, dtype=np.float64)
     law = np.exp(log_pmf(numbers, others, probability, 1 - probability))
+    # Both by the count as it is shown, 0 first: with the user, X is shown as X + 1.
     present = np.append(law[numbers < cut].sum(), np.where(numbers >= cut, law, 0))
     moved = np.append(law[numbers <= cut].sum(), np.where(numbers > cut, law, 0)[1:])
     missing = np.append(moved, 0.0)
@@ -215,6 +216,7 @@ def pair_delta(
         raise PolicyError("other", f"the two must sum to at most 1, got {probability} + {other}")
     if min(probability, other) == 0:
         return 1.0
+    # Sorted: both directions are taken, so that either order is one entry of the cache.
     return _pair_delta(users - 1 - known, *sorted((probability, other)), epsilon)
 
 
@@ -454,6 +456,7 @@ def least_threshold(reached: Callable[[int], float], users: int, delta: float) -
     """
     if not 0 < delta < 1:
         raise PolicyError("delta", f"must lie strictly between 0 and 1, got {delta}")
+    # At `high` delta is small enough; at `low` it is not, or not known to be.
     low, high = 1, min(users, MAX_K)
     if high < 2 or reached(high) > delta:
         return None
@@ -549,6 +552,7 @@ def _cut_share(p: float, q: float, epsilon: float) -> float:
 def _pair_delta(others: int, p: float, p_other: float, epsilon: float) -> float:
     """Delta for two values of positive probability; kept, because a search for k asks again."""
     together = p + p_other
+    # A set, as equal probabilities have one direction.
     directions = {(p / together, p_other / together), (p_other / together, p / together)}
     return _share(
         max(_log_pair_delta(others, min(together, 1.0), *pair, epsilon) for pair in directions)

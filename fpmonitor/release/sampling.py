@@ -86,6 +86,7 @@ def sampling_delta(rate: float, k: int, epsilon: float) -> float:
         )
     cut_share = -math.expm1(math.log1p(-rate) - epsilon)
     spread = _relative_entropy(cut_share, rate)
+    # Of fewer users with the value nothing is ever shown.
     best, start = 0.0, k
     while start <= _MAX_CROWD:
         crowd = np.arange(start, start + _BLOCK, dtype=np.float64)
@@ -105,6 +106,7 @@ def sampling_delta(rate: float, k: int, epsilon: float) -> float:
 
 def drawn_users(users: int, sampling: Sampling) -> NDArray[np.bool_]:
     """Which of the users are drawn, in their order; by SHAKE-256 of the seed."""
+    # Cryptographic: some who know that they were drawn must not find the draws of others.
     stream = hashlib.shake_256(bytes.fromhex(sampling.seed)).digest(8 * users)
     numbers = np.frombuffer(stream, dtype="<u8")
     return np.asarray(numbers < np.uint64(int(sampling.rate * 2**64)), dtype=np.bool_)

@@ -89,6 +89,7 @@ def _measured(api: str, counts: NDArray[np.float64], *, ordered: bool) -> Sensit
     whole = counts.sum(axis=0) / counts.sum()
     inside = counts / counts.sum(axis=1, keepdims=True)
     logs = np.log(np.where(inside > 0, inside, 1.0))
+    # Earth mover's distance on a line: the mass that crosses each gap between neighbours.
     moved = np.abs(np.cumsum(inside - whole, axis=1)[:, :-1]).sum(axis=1)
     steps = max(counts.shape[1] - 1, 1)
     return SensitiveAttribute(

@@ -67,6 +67,7 @@ def several_guarantee(
         [_passing(users, row, k, known) for row, k in zip(rows, ks, strict=True)], axis=0
     )
     order = np.argsort(shares, kind="stable")
+    # The worst of all rare values, up to each place.
     shares, passing = shares[order], np.maximum.accumulate(passing[order])
     best = guarantee_of(epsilon, None, float(shares[-1]), 0.0, float(passing[-1]))
     for place in np.unique(np.linspace(0, shares.size - 1, _MAX_SPLITS).astype(int)):

@@ -169,6 +169,7 @@ def dp_bound_above(users: int, weight: float, *, epsilon: float, delta: float = 
     check_probability("delta", delta)
     groups = np.unique(np.geomspace(1, users, min(users, 2000)).astype(np.int64))
     sizes = groups.astype(np.float64)
+    # e^709 is the largest double; far below, the bound is 1.
     factor = np.minimum(sizes * epsilon, 700)
     spent = delta * (sizes if epsilon == 0 else np.expm1(factor) / math.expm1(epsilon))
     with np.errstate(divide="ignore"):
@@ -224,6 +225,7 @@ def count_attack_success(
     weight = values / 2**bits
     success = isolation_baseline(users, weight)
     if 0 < weight < 1:
+        # A cut is for a few records: more than 200 below it have no probability left.
         for below in range(2, min(users, 200) + 1):
             others_zero = below * (1 - 1 / values) * math.exp(-(below - 1) * math.log(values))
             success += math.exp(float(log_pmf(below, users, weight, 1 - weight))) * others_zero

@@ -104,6 +104,7 @@ def publish_patterns(
     published, used, left = [], [], rows
     for pattern in patterns:
         enough = _group_size(pattern) >= k
+        # Sorted, so that the same users give the same table whenever it is made again.
         groups = left.filter(enough).group_by(pattern).agg(pl.col(USERS).sum()).sort(pattern)
         if len(groups):
             missing = [pl.lit(None, pl.String).alias(api) for api in apis if api not in pattern]

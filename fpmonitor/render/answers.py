@@ -16,7 +16,7 @@ from fpmonitor.render.check_files import check_sentences, named_set
 from fpmonitor.render.forecasts import forecast_table
 from fpmonitor.render.numbers import at_most, between, count, decimal, percent
 from fpmonitor.render.output import Output
-from fpmonitor.render.tables import Table, TableColumn, columns
+from fpmonitor.render.tables import Table, TableColumn, columns, thinned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -510,12 +510,13 @@ def _more(number: int, *cells: Cell, shown: int = _SHOWN_SETS) -> list[Sequence[
 
 def curve_output(report: CurveReport) -> Output:
     """Return the whole exposure curve of a set."""
-    # Rounded up, so that no more points are shown than fit.
-    step = -(-len(report.points) // _SHOWN_POINTS)
+    points, step = thinned(report.points, _SHOWN_POINTS)
     counted = "observed users" if report.drawn is None else "users drawn"
-    left_out = f" One point of {step} is shown: --format csv for all." if step > 1 else ""
+    left_out = (
+        f" One point of {step}, and the last, is shown: --format csv for all." if step > 1 else ""
+    )
     table = Table.of(
-        report.points[::step],
+        points,
         title=f"Exposure curve: {', '.join(report.apis)}",
         caption=(
             f"{report.users:,} observed users. Lower and upper limit the share of the population "

@@ -25,7 +25,7 @@ from fpmonitor.render.charts import (
 from fpmonitor.render.decisions import conflicts
 from fpmonitor.render.numbers import at_most, percent
 from fpmonitor.render.svg import standalone
-from fpmonitor.render.tables import Table, columns
+from fpmonitor.render.tables import Table, columns, thinned
 from fpmonitor.store.windows import PARTS
 from fpmonitor.unit import Unit, spoken
 
@@ -142,8 +142,7 @@ def _values_told(report: ExposureReport) -> str:
 
 def of_curve(curve: CurveReport) -> Figure:
     """Draw the whole exposure curve of a set, with the band that holds everywhere."""
-    step = -(-len(curve.points) // _MOST_POINTS)
-    points = curve.points[::step]
+    points, _ = thinned(curve.points, _MOST_POINTS)
     title = f"Exposure curve: {_shortened(curve.apis)}"
     return Figure(
         note=(
@@ -171,7 +170,7 @@ def of_curve(curve: CurveReport) -> Figure:
             ),
         ),
         table=Table.of(
-            points[:: -(-len(points) // _MOST_ROWS)],
+            thinned(points, _MOST_ROWS)[0],
             title=title,
             columns=[
                 *columns("count", ("groups below", "threshold")),

@@ -16,7 +16,7 @@ from html import escape
 from operator import attrgetter
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from fpmonitor.export.exporter import printable
 from fpmonitor.render.numbers import count, decimal, percent, significant
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
+_Point = TypeVar("_Point")
 Kind = Literal[
     "text",
     "verdict",
@@ -196,6 +197,17 @@ def columns(
     """
     pairs = [(name, _member_of(name)) if isinstance(name, str) else name for name in names]
     return [TableColumn(name, kind, digits, of, spare) for name, of in pairs]
+
+
+def thinned(points: Sequence[_Point], most: int) -> tuple[Sequence[_Point], int]:
+    """Return one of every so many points, the last as well, so that all fit; and how many that is.
+
+    Without its last point a curve would seem to end where it does not.
+    """
+    if len(points) <= most:
+        return points, 1
+    step = -(-(len(points) - 1) // (most - 1))
+    return [*points[:-1:step], points[-1]], step
 
 
 def _member_of(name: str) -> str:

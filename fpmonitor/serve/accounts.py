@@ -55,20 +55,27 @@ class Accounts:
             await asyncio.to_thread(write_bytes, self._path, content, mode=0o600)
             self._kept = now
 
-    def takes_names(self, source: str, names: Iterable[str]) -> bool:
-        """Whether a record of these API names is taken; if so, its names count for its source.
+    def takes_names(self, source: str, names: Iterable[str], brought: set[str]) -> bool:
+        """Whether a record of these API names is taken beside what its request has `brought`.
 
-        Names of the vocabulary cost nothing: a database has room for all of them.
+        If so, its names are added to that. Names of the vocabulary cost nothing: a database has
+        room for all of them.
         """
         own = _own(names)
         if not own:
             return True
-        taken = self._names.setdefault(source, set())
-        if not own <= taken and len(taken | own) > self._most_names:
+        taken = self._names.get(source, set())
+        new = own.difference(taken, brought)
+        if new and len(taken.union(brought, new)) > self._most_names:
             return False
-        taken |= own
-        self._waiting.setdefault(source, set()).update(own)
+        brought |= own
         return True
+
+    def count_names(self, source: str, brought: set[str]) -> None:
+        """Count the names of a request that is taken for its source."""
+        if brought:
+            self._names.setdefault(source, set()).update(brought)
+            self._waiting.setdefault(source, set()).update(brought)
 
     def begin_batch(self) -> None:
         """Take the names that wait for those of the database: all that waits is about to be."""

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.serve.config import ServeConfig
 
-    Reads = Callable[[Service, Request, list[bytes], str], Arrival]
+    Reads = Callable[[Service, Request, list[bytes], str, set[str]], Arrival]
 
 _QUIET_SECONDS = 60.0
 _GAUGES_SECONDS = 2.0  # for which `/metrics` waits for the database
@@ -170,7 +170,8 @@ async def _alive(service: Service, store: Here | Apart, app: Starlette) -> Async
 class _Collect:
     """Takes records at one address: 202 means that they are on disk.
 
-    `room` is what all bodies may have, `read` what makes typed records of those of a source.
+    `room` is what all bodies may have, `read` what makes typed records of those of a source and
+    adds the API names that they bring to a set.
     """
 
     def __init__(self, service: Service, room: BodyBudget, read: Reads) -> None:
@@ -200,10 +201,13 @@ class _Collect:
         encoding = request.headers.get("content-encoding", "").strip().lower()
         body = unpacked(body, encoding, service.config.max_body_bytes)
         records = split_records(body, service.config.max_records)
-        found = self._read(service, request, records, source)
+        names = set[str]()
+        found = self._read(service, request, records, source, names)
         wait = service.accounts.seconds_to_wait(source, found.records)
         if wait:
             raise RefusedRequestError(429, "too much at once", retry_after=wait)
+        # Before anything is awaited: requests at the same time would have the same room.
+        service.accounts.count_names(source, names)
         try:
             await service.spool.append(source, found.contents)
         except OSError as error:
@@ -219,17 +223,22 @@ class _Collect:
         return origin is None or "*" in allowed or origin in allowed
 
 
-def _observations(service: Service, request: Request, records: list[bytes], source: str) -> Arrival:
+def _observations(
+    service: Service, request: Request, records: list[bytes], source: str, names: set[str]
+) -> Arrival:
+    """Read records; API names that they bring are added to `names`."""
     headers = {
         f"http:{name}": request.headers[name]
         for name in service.config.headers
         if name in request.headers
     }
-    takes = partial(service.accounts.takes_names, source)
+    takes = partial(service.accounts.takes_names, source, brought=names)
     return observations_of(records, time=_now(), source=source, headers=headers, takes_names=takes)
 
 
-def _reports(_service: Service, _request: Request, records: list[bytes], source: str) -> Arrival:
+def _reports(
+    _service: Service, _request: Request, records: list[bytes], source: str, _names: set[str]
+) -> Arrival:
     return reports_of(records, time=_now(), source=source)
 
 

@@ -18,6 +18,11 @@ _MEGABYTE = 1_000_000
 _OF_SENDERS = frozenset({"/v1/observations", "/v1/reports"})
 
 
+def in_hundreds(number: int, *, up: bool = False) -> int:
+    """Round a number of records as readers are told it, whom exact ones would tell of a sender."""
+    return (number + (_STEP - 1 if up else 0)) // _STEP * _STEP
+
+
 class _Hundreds:
     """A counter in hundreds; `up` where the first one is to be seen at once."""
 
@@ -29,8 +34,7 @@ class _Hundreds:
     def add(self, *labels: object, amount: int = 1) -> None:
         """Count."""
         self._counted[labels] += amount
-        above = _STEP - 1 if self._up else 0
-        shown = (self._counted[labels] + above) // _STEP * _STEP
+        shown = in_hundreds(self._counted[labels], up=self._up)
         if shown != self._shown.get(labels):
             self._counter.labels(*labels).inc(shown - self._shown[labels])
             self._shown[labels] = shown

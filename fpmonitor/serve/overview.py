@@ -16,6 +16,7 @@ from fpmonitor.policy import disclosed_from
 from fpmonitor.question import Question
 from fpmonitor.render.decisions import data_of
 from fpmonitor.render.numbers import percent
+from fpmonitor.serve.metrics import in_hundreds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,9 +72,7 @@ class Overview:
     users: int | None  # Observed users; null when fewer than k.
     # What the data are called, how much there is, and of which days; empty when fewer than k.
     data: str
-    # batches, records, rejected: Logs stored, records stored of them, and records that were
-    # rejected.
-    batches: int
+    # records, rejected: Records that were stored and rejected, in hundreds as of `/metrics`.
     records: int
     rejected: int
     apis: tuple[ApiOverview, ...]  # A line for each observed API.
@@ -138,9 +137,8 @@ def take_overview(monitor: Monitor, decision: Decision | None) -> Overview:
         budget=None if decision is None else decision.policy.budget,
         users=None if explorer is None else _observed(explorer),
         data=data,
-        batches=len(batches),
-        records=sum(batch.stored for batch in batches),
-        rejected=sum(batch.rejected for batch in batches),
+        records=in_hundreds(sum(batch.stored for batch in batches)),
+        rejected=in_hundreds(sum(batch.rejected for batch in batches), up=True),
         apis=apis,
         explorer=explorer,
         recommended=recommended,
@@ -222,7 +220,8 @@ def _alerts_of_changes(apis: Sequence[ApiOverview], recommended: Sequence[str]) 
 def _alerts_of_batches(read: int, rejected: int) -> list[Alert]:
     if rejected <= _REJECTED_SHARE * read:
         return []
-    return [Alert("warn", f"{percent(rejected / read)} of all records were rejected.")]
+    # The share itself would tell the exact number.
+    return [Alert("warn", f"More than {percent(_REJECTED_SHARE)} of all records were rejected.")]
 
 
 class History:

@@ -98,7 +98,7 @@ class Questions:
                 raise InputError(
                     f"{config.decision} is about the source {self.decision.source}, and `source` "
                     f"is {config.source}",
-                    hint="decide again with the source of the settings, or leave `source` out",
+                    hint="decide again with the source of the settings, or omit `source`",
                 )
         self._kept, self._watched = KeptSpectra(), dict[ApiSet, None]()
         self.lists: CurrentLists | None = None

@@ -231,7 +231,7 @@ def _check_unit(
     if column_map.visitor and unit != "visitor":
         raise InputError(
             f"{log.label}: {collector.name} logs do not show visitors",
-            hint=f"a visitor is {VISITOR_RULE}; leave --visitor away",
+            hint=f"a visitor is {VISITOR_RULE}; omit --visitor",
         )
     if unit == "row":
         check_names_of_rows(database, log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -12,15 +13,17 @@ import pytest
 
 from fpmonitor.answers import renewal
 from fpmonitor.answers.panel import LostValue, PanelFinding
-from fpmonitor.answers.standing import decide_again
+from fpmonitor.answers.standing import called_anew, decide_again
 from fpmonitor.cli import run
-from fpmonitor.decide.decision import Decision
+from fpmonitor.decide.decision import Confirmation, Decision
 from fpmonitor.decide.evidence import identity_of
+from fpmonitor.decide.files import read_decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import SampleModel
 from fpmonitor.store.digests import keep_digests_only
+from fpmonitor.vocabulary import split_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,6 +36,13 @@ AFTER: Values = {
     "c": lambda _: 0,
     "new\nfpmonitor: holds": lambda _: 1,
 }
+
+
+CONFIRMED = Confirmation(searched=500, level=0, chains=(), confirmed=(), refuted=(), proof={})
+
+
+def sampled(decision: Decision, **members: Any) -> Decision:
+    return replace(decision, policy=replace(decision.policy, sample=SampleModel(**members)))
 
 
 def stored(path: Path, days: dict[int, tuple[Iterable[int], Values]]) -> Path:
@@ -324,6 +334,71 @@ def test_the_command_keeps_what_was_wished(decision: Decision) -> None:
     wished = replace(decision, must=("a",), never=("c",), weights={"a": 2})
     assert "--must a --never c --weights WEIGHTS.toml" in decide_again(wished, Path("db"))
     assert "--never" not in decide_again(wished, Path("db"), vanished=["c"])
+
+
+def test_the_command_keeps_what_was_assumed_and_what_was_fixed(decision: Decision) -> None:
+    """Else the new list lacks an API, or is of another question, and nobody was told."""
+    fixed = replace(decision, universe=None)
+    assert decision.universe is not None
+    for asked, words in (
+        (replace(decision, assumed={"c": "never observed"}), "--assume c "),
+        (fixed, "--fixed-question"),
+        (replace(fixed, confirmation=CONFIRMED), "--search-users 500"),
+        (sampled(decision, rows_are_users=True), "--rows-are-users"),
+    ):
+        command = decide_again(asked, Path("db"))
+        assert words in command
+        assert ("--fixed-question" in command) is (words == "--fixed-question")
+    assert "--assume" not in decide_again(
+        replace(decision, assumed={"c": "never observed"}), Path("db"), vanished=["c"]
+    )
+    # Chosen after a look at the users.
+    for changed in ({"vanished": ["c"]}, {"appeared": ["new"]}):
+        assert "--fixed-question" not in decide_again(fixed, Path("db"), **changed)
+    assert "--fixed-question" not in decide_again(replace(fixed, registered=True), Path("db"))
+
+
+def test_the_command_quotes_names_with_commas(decision: Decision) -> None:
+    policy = replace(decision.policy, candidates=("a,b: 1%", "c"))
+    words = shlex.split(decide_again(replace(decision, policy=policy), Path("db")))
+    assert split_names(words[words.index("--candidates") + 1]) == ("a,b: 1%", "c")
+
+
+def test_the_command_asks_by_the_names_of_the_new_log(tmp_path: Path) -> None:
+    """Who pasted it was told that no log holds the API that must be in every set."""
+    for name, calls in (("then", ("width", "zone", "language")), ("now", ("w", "z", "l"))):
+        log = tmp_path / f"{name}.jsonl"
+        rows = ({"user": f"u{u}", **{calls[i]: u % (i + 2) for i in range(3)}} for u in range(2000))
+        log.write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+        with Monitor(tmp_path / name, create=True) as monitor:
+            monitor.ingest([str(log)])
+        apis = (
+            "Screen.width",
+            "Intl.DateTimeFormat.resolvedOptions#timeZone",
+            "Navigator.language",
+        )
+        said = [f"{call}={api}" for call, api in zip(calls, apis, strict=True)]
+        words = ["db", "apis", *(word for each in said for word in ("--set", each))]
+        assert run([*words, "--db", str(tmp_path / name)]) == 0
+    asked = ["--k", "10", "-n", "2000", "--budget", "5%", "--candidates", "width,zone", "-q"]
+    asked += ["--must", "width", "--never", "zone", "--given", "language", "--fixed-question"]
+    asked += ["--assume", "width", "--assume", "zone"]
+    made = tmp_path / "made.json"
+    assert run(["decide", *asked, "--db", str(tmp_path / "then"), "-o", str(made)]) == 0
+    with Monitor(tmp_path / "now") as monitor:
+        report = monitor.check(read_decision(made))
+    command = decide_again(called_anew(read_decision(made), report.decision), tmp_path / "now")
+    for words in (
+        "--assume w ",
+        "--must w ",
+        "--never z ",
+        "--given l ",
+        "--candidates w,z ",
+    ):
+        assert words in command
+    command = command.replace("new.json", str(tmp_path / "new.json"))
+    assert run(shlex.split(command)[1:]) == 0
+    assert read_decision(tmp_path / "new.json").recommended == ("w",)
 
 
 def test_an_api_that_nobody_has_any_more_is_not_unknown(decision: Decision, tmp_path: Path) -> None:

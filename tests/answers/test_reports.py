@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from fpmonitor.answers.curve import curve_of
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.cli import run
+from fpmonitor.disclosure import Audience, disclosed_spectra
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.looks import Drawing
@@ -19,6 +21,9 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot
 from fpmonitor.question import Question
+from fpmonitor.render.answers import curve_output
+from fpmonitor.render.figures import of_curve
+from fpmonitor.spectrum import CountSpectrum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -309,6 +314,20 @@ def test_curve_hides_thresholds_below_k(monitor: Monitor) -> None:
     shown = monitor.curve(["rare"], k=K, show_counts_below_k=True)
     assert shown.points[0].threshold < K
     assert shown.points[-len(thresholds) :] == curve.points
+
+
+def test_a_long_curve_is_shown_to_its_last_point() -> None:
+    """Of more steps than fit some are left out: where the curve ends, all users are exposed."""
+    for steps in (*range(28, 70), 299, 302, 641):
+        spectrum = CountSpectrum.from_counts(range(K, K + steps))
+        curve = curve_of(("a",), disclosed_spectra(spectrum, K, Audience.OWNER), Question(K))
+        last = curve.points[-1].threshold
+        [on_screen], figure = curve_output(curve).tables, of_curve(curve)
+        for table, most in ((on_screen, 30), (figure.table, 40)):
+            thresholds = [row[0] for row in table.rows]
+            assert (thresholds[0], thresholds[-1]) == (K, last)
+            assert thresholds == sorted({*thresholds})
+            assert min(most // 2, steps) <= len(thresholds) <= most
 
 
 def test_curve_lies_in_its_band_and_all_three_rise(monitor: Monitor) -> None:

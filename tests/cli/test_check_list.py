@@ -340,6 +340,12 @@ VOID: list[tuple[str, Callable[[str], str]]] = [
             + """user_pref("a", 'b'); user_pref('privacy.fingerprintingProtection', false);\n"""
         ),
     ),
+    (
+        "firefox-userjs",
+        lambda text: (
+            text + "user_pref /* on */ (\n'privacy.\\x66ingerprintingProtection'\n,\nfalse)\n;"
+        ),
+    ),
     ("firefox-policies", lambda text: text.replace("locked", "clear")),
     ("webextension", lambda text: text.replace('all_frames\\": true', 'all_frames\\": false')),
     ("webextension", lambda text: text.replace("MAIN", "ISOLATED")),

@@ -58,6 +58,17 @@ def gate(capsys: pytest.CaptureFixture[str], decision: Path, *options: str) -> d
     return dict(answer_of(capsys, "gate", str(decision), *options, "--exit-zero"))
 
 
+def test_a_gate_that_is_asked_for_nothing_lets_nobody_through(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script whose variable is empty asks for nothing; an address of the service refuses it."""
+    for nothing in ("", ",", '""'):
+        for options in ([], ["--have", "a"], ["--exit-zero"]):
+            assert run(["gate", str(folder / "whole.json"), "--want", nothing, *options]) == 2
+            [line] = capsys.readouterr().err.splitlines()
+            assert "--want: name at least one API" in line
+
+
 def test_verdicts_on_demand_are_those_of_the_complete_borders(folder: Path) -> None:
     whole, stopped = (read_decision(folder / f"{name}.json") for name in ("whole", "stopped"))
     assert (whole.complete, stopped.complete) == (True, False)

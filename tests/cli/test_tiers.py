@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.errors import PolicyError
 from fpmonitor.question import threshold_of
 from tests.stored import stored
 
@@ -23,7 +24,10 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_a_share_of_the_population_is_a_number_of_users_rounded_up() -> None:
     assert threshold_of(0.1, 30) == 3
     assert threshold_of(0.1, 31) == 4
-    assert threshold_of(7, None) == 7
+    assert threshold_of(7, None) == threshold_of(7.0, None) == 7
+    for k in (10.7, float("nan"), float("inf"), -0.5):
+        with pytest.raises(PolicyError, match="whole number or a share below 1"):
+            threshold_of(k, None)
 
 
 @pytest.mark.long

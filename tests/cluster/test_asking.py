@@ -166,6 +166,15 @@ def test_a_mask_tells_what_others_are_told_and_no_group_of_few(house: warehouses
         assert sum(one.users for one in groups) == spectrum.users
 
 
+def test_a_column_is_asked_for_whatever_it_is_called() -> None:
+    names = ("asked_table", "{here}")
+    for dialect in DIALECTS:
+        text = statement_of(Asked(table="shop.visits", apis=names, dialect=dialect), [])
+        quote = "`" if "`" in text else '"'
+        assert text.count("shop.visits") == 1
+        assert all(f"v.{quote}{name}{quote}" in text for name in names)
+
+
 @pytest.mark.each
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_statement_is_the_golden_one_of_its_dialect_and_parses_there(dialect: str) -> None:

@@ -301,6 +301,29 @@ def test_each_name_beside_the_records_of_a_document_is_judged_once(
     assert len(judged) == 30
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        {f"key{i}": [row] for i, row in enumerate(without_user())},
+        {f"key{i}": row for i, row in enumerate(without_user())},
+        {"those": records(), **{f"member{i}": i for i in range(USERS)}},
+    ],
+    ids=["lists by key", "objects by key", "members beside a list"],
+)
+@pytest.mark.each
+def test_no_more_keys_of_a_document_are_judged_than_there_may_be_apis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, document: dict[str, Any]
+) -> None:
+    judged = Counter[str]()
+    monkeypatch.setattr(documents, "meanings", lambda name: judged.update([name]) or ())
+    monkeypatch.setattr(documents, "MAX_APIS", 30)
+    log = tmp_path / "a.json"
+    log.write_text(json.dumps(document))
+    with Monitor(tmp_path / "a.duckdb", create=True) as monitor:
+        assert monitor.ingest([str(log)])[0].users == USERS
+    assert sum(name.startswith(("key", "member")) for name in judged) == 30
+
+
 @pytest.mark.parametrize("name", ["pandas index", "pandas columns", "wrapped", "lists"])
 def test_rows_of_a_document_may_be_the_users(tmp_path: Path, name: str) -> None:
     log = tmp_path / "a.json"

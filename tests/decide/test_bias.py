@@ -114,7 +114,7 @@ def test_limits_of_an_exposure_widen_and_say_why(
     [
         ("decide", ["--bias", "0.8"], "bias: must lie between 1 and 100"),
         ("decide", ["--bias", "nan"], "bias: must lie between 1 and 100"),
-        ("decide", ["--bias", "2", "--setting", "sample"], "leave --bias away"),
+        ("decide", ["--bias", "2", "--setting", "sample"], "omit --bias"),
         ("decide", ["--bias", "2", "--forecast"], "not with --bias"),
         ("exposure", ["--bias", "2", "--given", "width"], "--given has no limits"),
         ("exposure", ["--bias", "2", "--trust", "pairs"], "--trust has no limits"),

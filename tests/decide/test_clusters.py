@@ -90,7 +90,7 @@ def test_strata_are_drawn_of_one_of_each_cluster(
         (["--cluster", ","], "cluster: name what defines them"),
         (["--cluster", "household", "--candidates", "household"], "share a value of household"),
         (["--cluster", "household", "--fake-share", "1%"], "may take its user's place"),
-        (["--cluster", "household", "--setting", "sample"], "leave --cluster away"),
+        (["--cluster", "household", "--setting", "sample"], "omit --cluster"),
         (["--cluster", "household", "--forecast"], "not with --cluster"),
     ],
 )

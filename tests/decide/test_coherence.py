@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from fpmonitor.decide import coherence
 from fpmonitor.decide.coherence import TooManyStepsError, contradiction, uncovered
+from fpmonitor.decide.credible import _lists
+from fpmonitor.population.levels import level_words
+from tests.decided import component, decided
 
 ELEMENTS = "abcdef"
 SETS = st.lists(st.frozensets(st.sampled_from(ELEMENTS)), max_size=8)
@@ -59,3 +62,12 @@ def test_lists_that_take_too_long_are_left(monkeypatch: pytest.MonkeyPatch) -> N
     names = [str(i) for i in range(12)]
     with pytest.raises(TooManyStepsError):
         uncovered(names, [{str(i)} for i in range(12)], [{str(a), str(b)} for a, b in pairs])
+
+
+def test_a_gate_walks_through_no_more_level_vectors_than_an_audit_has_time_for() -> None:
+    """It answers in a tenth of a second, whatever a hostile file names."""
+    components = tuple(component(name, 9) for name in "abcd")
+    finest = level_words(components, (9, 9, 9, 9))
+    decision = decided("abcd", allow=[finest], recommended=finest, components=components)
+    assert [found.reason for found in _lists(decision)] == [""]
+    assert [found.reason for found in _lists(decision, 3_000)] == ["too long to compare"]

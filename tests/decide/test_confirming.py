@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -19,6 +20,7 @@ from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.looks import Drawing, decision_criteria
 from fpmonitor.policy import Policy
+from fpmonitor.population import stored as rows_of_store
 from fpmonitor.population.kept_values import kept_in_memory
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.population import Population
@@ -159,6 +161,31 @@ def test_what_was_confirmed_is_proved_again_from_the_database_and_from_spectra(
     ):
         made.write_text(json.dumps(changed))
         assert run([*audit, "--db", db]) == 1
+
+
+def test_an_audit_divides_the_users_as_the_decision_did_whatever_room_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows in memory and queries divide by other rules: the file tells which."""
+    draw = random.Random(1)
+    rates = {"a": 1.0, "b": 0.2, "c": 0.02, "d": 0.05}
+    rows = [{api: int(draw.expovariate(rate)) for api, rate in rates.items()} for _ in range(4000)]
+    db, made = stored(tmp_path, rows), str(tmp_path / "decision.json")
+    asked = ["decide", "--db", db, "--budget", "10%", "--k", "5", "--search-users", "1000"]
+    monkeypatch.setattr(rows_of_store, "has_room_for", lambda *_: False)
+    assert run([*asked, "--quiet", "-o", made]) == 0
+    monkeypatch.setattr(rows_of_store, "has_room_for", lambda *_: True)
+    assert run(["audit", "certificate", made, "--db", db]) == 0
+    assert run(["gate", made, "--db", db, "--want", "a", "--exit-zero"]) == 0
+
+
+def test_nobody_draws_again_by_another_engine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = stored(tmp_path, ({"Screen.width": i % 7, "Screen.height": i % 211} for i in range(900)))
+    asked = ["decide", "--db", db, "--budget", "0.2", "--k", "5", "--search-users", "300"]
+    assert run([*asked, "--engine", "duckdb"]) == 2
+    assert "--search-users: not with --engine" in capsys.readouterr().err
 
 
 def test_such_a_decision_is_no_test_of_other_users(

@@ -93,7 +93,7 @@ def test_limits_of_an_exposure_widen_and_say_why(
         (["--fake-share", "0.6"], "must be 0 or lie between 0.000001 and 0.5"),
         (["--fake-share", "nan"], "share"),
         (["--fake-share", "1%", "--missing", "drop"], "missing: drop leaves another share"),
-        (["--fake-share", "1%", "--setting", "sample"], "leave --fake-share away"),
+        (["--fake-share", "1%", "--setting", "sample"], "omit --fake-share"),
         (["--fake-share", "1%", "--forecast"], "not with --fake-share"),
         (["--fake-share", "1%", "--strata", "shares.toml"], "nothing is proved of strata"),
     ],

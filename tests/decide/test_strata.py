@@ -155,7 +155,7 @@ def test_shares_within_limits_and_nobody_of_a_stratum_cost_what_the_file_proves(
         ('by = "Screen.orientation"\n[shares]\n7 = 0.5\n8 = 0.5', [], "users are in none"),
         ('by = "sort"\n[shares]\nphone = 0.5\nother = 0.5', [], "sort"),
         ("[shares]\nphone = 0.5\nother = 0.5", [], "shares"),
-        (None, ["--setting", "sample"], "leave --strata away"),
+        (None, ["--setting", "sample"], "omit --strata"),
         (None, ["--forecast"], "not with --strata"),
         (None, ["--engine", "duckdb"], "drawn in memory"),
     ],

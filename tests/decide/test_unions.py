@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +98,18 @@ def test_the_union_is_tested_and_noted_proved_by_the_audit_and_answered_by_the_g
     # Not any allowed set, which gates let sites choose: that was not tested.
     assert "without the list of another decision." in written["scope"]
     assert f"recommended set may be read with that of {narrow['digest'][:12]}." in written["scope"]
+
+
+def test_the_digest_is_of_what_was_read(folder: Path) -> None:
+    """A pipe gives its content once, as a file that is swapped meanwhile gives its old one once."""
+    content, (end, begin) = (folder / "narrow.json").read_bytes(), os.pipe()
+    with os.fdopen(begin, "wb") as pipe:
+        writer = threading.Thread(target=lambda: (pipe.write(content), pipe.close()))
+        writer.start()
+        file = decided(folder, "piped", "vendor,colorDepth", "--union-with", f"/dev/fd/{end}")
+        writer.join()
+    os.close(end)
+    assert file["union_with"][0]["digest"] == hashlib.sha256(content).hexdigest()
 
 
 def test_a_watch_tests_the_union_as_a_check_does(

@@ -283,6 +283,11 @@ def test_one_user_says_nothing_about_a_population(name: str) -> None:
         ENTROPY_ESTIMATORS[name](CountSpectrum.from_counts([1]))
 
 
+def test_the_naive_reading_of_any_entropy_is_a_number() -> None:
+    assert naive_group_size(2000.0, 10) == naive_group_size(np.float64(2000), 10) == 0
+    assert naive_group_size(1030.0, 10) == pytest.approx(10 * 2.0**-1030)
+
+
 def test_bad_arguments_are_named() -> None:
     spectrum, other = CountSpectrum.from_counts([3, 2]), CountSpectrum.from_counts([3, 3])
     for bits in (-1, math.nan, math.inf):

@@ -565,6 +565,27 @@ def test_slips_that_firefox_passes_over_are_told() -> None:
     assert read_userjs('user_pref("a", 1)\n', None).problems
 
 
+def test_preferences_over_several_lines_are_read_as_firefox_reads_them() -> None:
+    switch = "privacy.fingerprintingProtection"
+    on = f'user_pref("{switch}", true);\nuser_pref("{switch}.overrides", "+JSDateTimeUTC");\n'
+    undone = [
+        f'user_pref(\n  "{switch}",\r\n  false\n);',
+        f"user_pref\t(/* a\nb */'{switch}', // c\nfalse);",
+        'user_pref("a",\n"two\nlines");user_pref("privacy.\\u0066ingerprintingProtection",false);',
+    ]
+    for text in undone:
+        found = read_userjs(on + text, None)
+        assert "JSDateTimeUTC" not in {control.name for control in found.controls}, text
+    # What is wrong takes along what is before the next semicolon, and no more.
+    for text, line in ((f'\nuser_pref("a", 1)\n{undone[0]}', 4), (f'"a;{undone[1]}', 3)):
+        found = read_userjs(on + text, None)
+        assert "JSDateTimeUTC" in {control.name for control in found.controls}, text
+        [problem] = found.problems
+        assert problem.startswith(f"line {line} is not a user_pref")
+    assert read_userjs(f'user_pref("a", 1) {on}', None).problems
+    assert len(read_userjs('\\"' * 300_000, None).problems) == 1, "in the time of one pass"
+
+
 def test_policies_of_any_shape_and_depth_are_read_with_a_slip() -> None:
     odd = {"privacy.fingerprintingProtection": {"Value": True, "Status": {"a": []}}}
     found = read_policies(json.dumps({"policies": {"Preferences": odd}}), None)

@@ -11,6 +11,7 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.export.enforce import ControlExporter
 from fpmonitor.export.exporter import ExportOptions
+from fpmonitor.export.headline import between_shares
 from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
 from tests.decided import decided
 from tests.stored import stored
@@ -137,3 +138,10 @@ def test_the_exit_code_of_a_gate_is_its_answer(tmp_path: Path) -> None:
         asked = ["gate", file, "--want", want, "-o", str(tmp_path / "answer.json")]
         assert run(asked) == code, want
         assert run([*asked, "--exit-zero"]) == 0
+
+
+def test_limits_are_never_told_closer_than_they_are() -> None:
+    assert between_shares((0.0712, 0.124)) == "7.1 to 13"
+    assert between_shares((0.0799, 0.07991)) == "7.9 to 8"
+    assert between_shares((0.07, 0.07)) == "7"
+    assert between_shares((0.9996, 1.0)) == "99 to 100"

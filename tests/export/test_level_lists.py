@@ -14,6 +14,7 @@ import pytest
 
 from fpmonitor.cli import run
 from fpmonitor.decide.files import read_any_decision
+from fpmonitor.errors import InputError
 from fpmonitor.export.level_lists import what_if
 from fpmonitor.population.levels import Component, LevelMap, level_words
 from tests.firefox import firefox
@@ -190,3 +191,25 @@ def test_firefox_shows_a_window_as_the_level_says(
         for window, size in told.items():
             wait(lambda: browser.sized(*window) == size)  # noqa: B023 -- called at once
         server.shutdown()
+
+
+def test_names_are_no_markup_and_no_border_of_the_table(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = decided(folder, LEVELS).read_text()
+    path = folder / "marked.json"
+    path.write_text(content.replace('"memory"', '"me|m <b>`[x](y)"').replace('"agent"', '"a*b*"'))
+    lines = exported(path, "limits", capsys).splitlines()
+    assert "| me\\|m \\<b\\>\\`\\[x\\](y) | 1 | 2.5 | 4 |" in lines
+    assert "- a\\*b\\*: withheld" in lines
+
+
+def test_options_that_say_nothing_of_levels_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = decided(folder, LEVELS)
+    for option in (["--site", "a.example"], ["--db", "no.duckdb"], ["--strict"], ["--coverage"]):
+        assert run(["export", str(path), "--to", "tiers", *option]) == 2
+        assert f"export: {option[0]}: not with a decision about levels" in capsys.readouterr().err
+    with pytest.raises(InputError, match="site"):
+        read_any_decision(path).export("tiers", site="a.example")

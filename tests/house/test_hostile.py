@@ -13,8 +13,10 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 import tomllib
 from contextlib import chdir, closing, suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +52,7 @@ from fpmonitor.private.wire import decode_batch, decode_report, decode_uploads
 from fpmonitor.release.histogram import manifest_path, read_release
 from fpmonitor.render import decisions
 from fpmonitor.safe_files import read_text
+from fpmonitor.secret_files import read_secret_file
 from fpmonitor.serve.config import read_config
 from fpmonitor.serve.frames import content_of, frame_of
 from fpmonitor.serve.keys import read_keys
@@ -595,6 +598,16 @@ def test_quotes_keep_no_log_from_being_told_by_its_values(tmp_path: Path) -> Non
     assert outcome(report) == (50, 1)
 
 
+def test_brackets_that_are_not_closed_keep_no_log_from_being_told(tmp_path: Path) -> None:
+    """Each was looked for the end of, in all that is behind it: 8 lines took 4 s."""
+    path = tmp_path / "unnamed.log"
+    path.write_text(f"{AGENT} {'[ ' * 15_500}\n" * 8)
+    began = time.process_time()
+    with log_files([str(path)]) as [log]:
+        assert forms_of(log) == ()
+    assert time.process_time() - began < 1.5
+
+
 def test_thousands_of_captured_headers_in_a_line_are_no_columns(tmp_path: Path) -> None:
     """30,000 of them took minutes: each column looks through all lines."""
     line = (
@@ -938,18 +951,31 @@ def test_a_pipe_is_read_once_and_whole(tmp_path: Path) -> None:
     writer.join()
 
 
+@pytest.mark.parametrize("read", [partial(read_text, kind="column map"), read_secret_file])
+@pytest.mark.each
 def test_a_named_pipe_in_place_of_a_small_file_is_refused_and_an_open_one_is_read(
-    tmp_path: Path,
+    tmp_path: Path, read: Callable[[Path], str]
 ) -> None:
     pipe = tmp_path / "columns.toml"
-    os.mkfifo(pipe)  # nobody writes to it: reading would wait for ever
+    os.mkfifo(pipe, 0o600)  # nobody writes to it: reading would wait for ever
+    with pytest.raises(InputError, match="named pipe"):
+        read(pipe)
+    reading, writing = os.pipe()
+    writer = threading.Timer(0.1, lambda: (os.write(writing, b"text"), os.close(writing)))
+    writer.start()
+    assert read(Path(f"/dev/fd/{reading}")) == "text"
+    os.close(reading)
+    writer.join()
+
+
+def test_a_name_that_comes_to_lead_to_a_named_pipe_is_refused_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = tmp_path / "columns.toml"
+    os.mkfifo(pipe, 0o600)
+    monkeypatch.setattr(type(pipe), "is_fifo", lambda _: False)  # as it was a moment ago
     with pytest.raises(InputError, match="named pipe"):
         read_text(pipe, "column map")
-    reading, writing = os.pipe()
-    os.write(writing, b"text")
-    os.close(writing)
-    assert read_text(Path(f"/dev/fd/{reading}"), "column map") == "text"
-    os.close(reading)
 
 
 def test_a_file_whose_name_is_no_text_is_read(tmp_path: Path) -> None:

@@ -224,3 +224,11 @@ def test_unknown_api_is_named() -> None:
     source = MemorySource(["canvas"], [[1, 2]])
     with pytest.raises(UnknownNameError, match="canvas"):
         source.spectrum(["canvass"])
+
+
+def test_an_api_that_is_given_twice_makes_the_same_cohorts() -> None:
+    source = MemorySource(("a", "b"), [[1, 1, 2, 2], [1, 2, 3, 3]])
+    once, twice = (source.cohorts(given, ["b"]) for given in (["a"], ["a", "a"]))
+    assert [each.codes for each in twice] == [each.codes * 2 for each in once] == [(0, 0), (1, 1)]
+    found = [[each.spectrum.counts.tolist() for each in cohorts] for cohorts in (once, twice)]
+    assert found[0] == found[1] == [[1], [2]]

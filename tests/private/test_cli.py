@@ -305,11 +305,11 @@ STUDY_COMMAND = (
         (("private", "study", "-o", "x"), "--apis A,B --population N --budget SHARE"),
         (
             (*STUDY_COMMAND, "--population", "100", "--port", "8100"),
-            "init: a study has no port; leave --port away",
+            "init: a study has no port; omit --port",
         ),
         (
             ("private", "simulate", "--pilot", "x", "--budget", "0.1", "--group", "20"),
-            "--pilot has users and terms of its own; leave --budget, --group away",
+            "--pilot has users and terms of its own; omit --budget, --group",
         ),
         (("private", "simulate", "--db", "none"), "needs --budget, or --pilot"),
         (("private", "select", "pilot", "--suspicion", "0.1"), "--suspicion: of which set?"),

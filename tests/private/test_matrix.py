@@ -307,6 +307,19 @@ def asked(*arguments: str) -> int:
     return main(["ldp", "ask", "--study", "study.json", "-o", "ask.json", *arguments])
 
 
+def test_a_matrix_that_hides_next_to_nothing_is_asked_with_its_epsilon(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of levels above 30 what a shuffler adds was asked for, and refused."""
+    (folder / "strong.csv").write_text(
+        "=a,redacted\n0.99999999999999,0.00000000000001\n0.00000000000001,0.99999999999999\n",
+        encoding="utf-8",
+    )
+    assert asked("--matrix", "x=strong.csv", "--users", "100000", "--format", "json") == 0
+    assert "epsilon of a user: 32.2 in all" in capsys.readouterr().err
+    assert (folder / "ask.json").exists()
+
+
 def test_from_a_matrix_over_sealed_answers_to_estimates(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
+import threading
 from collections import Counter
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -587,11 +588,61 @@ def test_a_recipient_knows_what_is_under_way_and_what_rounds_are_taken(world: Wo
     reports = [report_of(("=1",), index) for index in (0, 0, 0, 1, 1, 2)]
     world.curator.take(batch_of(*reports, ask=FIRST))
     assert incomplete(store, world.curator.asks) == ["1 to 3 answers on a set in round 1"]
+    world.curator.add_ask(second := structs.replace(FIRST, epoch=2))
+    world.curator.take(batch_of(report_of(("=1",), 0), report_of(("=1",), 2), ask=second))
+    assert incomplete(store, [second]) == ["0 to 1 answers on a set in round 1"]
+    world.curator.take(batch_of(report_of(("=1",), 1), ask=second))
     world.curator.close_ask(FIRST.id, 9)
     assert incomplete(store, world.curator.asks) == ["3 messages of round 1 are under way"]
     world.curator.take(batch_of(*(report_of(("=2",), n) for n in (1, 2, 2)), ask=FIRST))
     assert incomplete(store, world.curator.asks) == []
     assert store.is_closed(FIRST.id)
+
+
+def test_what_arrives_while_a_request_closes_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, late = body(LAST, range(4)), body(LAST, range(4, 8))
+    assert world.shuffler.take([data])[0].accepted == 4
+    load, receipts = world.shuffler.store.load_asks, []
+    arrival = threading.Thread(target=lambda: receipts.extend(world.shuffler.take([late])))
+
+    def load_late() -> None:
+        arrival.start()
+        arrival.join(timeout=0.3)
+        load()
+
+    monkeypatch.setattr(world.shuffler.store, "load_asks", load_late)
+    closed = world.shuffler.close_ask(LAST.id)
+    arrival.join()
+    assert (closed.passed_on, receipts[0].refused) == (4, {"closed ask": 4})
+
+
+def test_two_who_close_a_request_at_once_both_hear_what_became_of_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.shuffler.take([body(LAST, range(4))])
+    load, closed = world.shuffler.store.load_asks, []
+    other = threading.Thread(target=lambda: closed.append(world.shuffler.close_ask(LAST.id)))
+
+    def load_late() -> None:
+        if not other.ident:
+            other.start()
+            other.join(timeout=0.3)
+        load()
+
+    monkeypatch.setattr(world.shuffler.store, "load_asks", load_late)
+    closed.append(world.shuffler.close_ask(LAST.id))
+    other.join()
+    assert closed == [ClosedAsk(4, 0)] * 2
+
+
+def test_a_copy_that_fails_leaves_no_file(world: World, tmp_path: Path) -> None:
+    store = world.shuffler.store
+    with store.transaction(), pytest.raises(StoreError):  # which SQLite refuses to copy
+        store.backup(tmp_path / "copy.db")
+    assert not (tmp_path / "copy.db").exists()
+    store.backup(tmp_path / "copy.db")
 
 
 def test_a_store_opened_again_knows_what_it_knew(opened: Opened) -> None:
@@ -624,6 +675,10 @@ def test_a_file_that_is_no_store_is_a_store_error(tmp_path: Path) -> None:
         Shuffler(path, STUDY, RINGS["shuffler"])
     with pytest.raises(StoreError, match="none"):
         Shuffler(tmp_path / "none" / "s.db", STUDY, RINGS["shuffler"])
+    with closing(sqlite3.connect(tmp_path / "other.db")) as other:
+        other.execute("PRAGMA user_version = 99")
+    with pytest.raises(StoreError, match="not the store of a role"):
+        Shuffler(tmp_path / "other.db", STUDY, RINGS["shuffler"])
 
 
 def test_a_failed_write_keeps_nothing_and_says_so(world: World) -> None:

@@ -15,7 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, StoreError
 from fpmonitor.private.client import AnsweredRequests, seal_answers
 from fpmonitor.private.delivery import Delivery
 from fpmonitor.private.keys import SecretKeys
@@ -316,6 +316,21 @@ def test_batches_that_the_curator_cannot_open_wait_until_it_can(world: World) ->
     assert world.curator.store.tally()[FIRST.id] == {"accepted": 8}
 
 
+def test_delivery_goes_on_after_the_store_could_not_be_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unsent = world.shuffler.unsent
+
+    def broken() -> dict[bytes, bytes]:
+        monkeypatch.setattr(world.shuffler, "unsent", unsent)
+        raise StoreError("shuffler.db: cannot be read (disk I/O error)")
+
+    monkeypatch.setattr(world.shuffler, "unsent", broken)
+    world.at_shuffler.post("/uploads", content=body(range(8)), headers=BYTES)
+    wait_for(lambda: world.told)
+    wait_for(lambda: world.curator.store.tally()[FIRST.id] == {"accepted": 8})
+
+
 # ---- From one service to another
 
 
@@ -332,6 +347,7 @@ def odd_service() -> Iterator[str]:
                 "/moved": (302, b""),
                 "/text": (200, b"no JSON"),
                 "/leaves": (200, b"1"),
+                "/deep": (400, b"[" * 300_000),
             }[self.path]
             self.close_connection = self.path == "/leaves"
             self.send_response(status)
@@ -358,6 +374,8 @@ def test_answers_that_are_none_are_one_error(odd_service: str) -> None:
             service.get("/teapot")
         with pytest.raises(UnreachableError, match="302"):
             service.get("/moved")
+        with pytest.raises(UnreachableError, match="400 without a reason"):
+            service.get("/deep")
         with pytest.raises(UnreachableError, match="JSON"):
             service.get("/text").read(Receipt)
     with (
@@ -409,11 +427,19 @@ def test_a_connection_that_the_service_has_closed_is_made_again(odd_service: str
 
 @pytest.mark.parametrize(
     "address",
-    ["shuffler.example", "ftp://x", "http://", "http://h:99999", "https://h/?a=1", "file:///etc"],
-)
+    [
+        "shuffler.example", "ftp://x", "http://", "http://h:99999", "https://h/?a=1", "file:///etc",
+        "http://[::1", "http://a..b", "http://a b", f"http://{'a' * 64}/", "http://h/\xe4",
+    ],
+)  # fmt: skip
 def test_other_addresses_are_refused(address: str) -> None:
     with pytest.raises(InputError, match="not the address"):
         RoleClient(address)
+
+
+def test_addresses_of_any_alphabet_are_taken() -> None:
+    for address in ("http://b\xfccher.example/x", "http://[::1]:8027", "https://h:1/a/"):
+        RoleClient(address).close()
 
 
 def test_a_password_does_not_travel_in_the_clear() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -90,9 +91,19 @@ def test_a_row_shows_what_the_cuts_allow_and_not_what_its_users_have() -> None:
      ("0.25", "0.251", "0.251"), ("0", "0.4", "0.1"), ("1", "2", "2"), ("999", "1000", "1000")],
 )  # fmt: skip
 def test_edges_are_the_shortest_numbers_between(low: str, high: str, edge: str) -> None:
-    from decimal import Decimal  # noqa: PLC0415 -- of this test alone
-
     assert shortest_between(Decimal(low), Decimal(high)) == edge
+
+
+def test_numbers_that_differ_beyond_the_digits_of_doubles_keep_their_rows() -> None:
+    """From 2^53 on neighbours are one double: the table told the one as the other."""
+    low, high = "9007199254740992", "9007199254740993"
+    users = pl.DataFrame({"memory": ["5"] * 6 + [low] * 5 + [high] * 8})
+    made = generalise(users, ["memory"], 5)
+    assert sorted(made.table.rows()) == [("5", 6), (">=1000000000000000", 13)]
+    check(users, made, 5)
+    digits = "123456789012345678901.00000000000000000000000000000"
+    edge = shortest_between(Decimal(f"{digits}1"), Decimal(f"{digits}2"))
+    assert edge == f"{digits}2"
 
 
 LEVELS = """
@@ -252,6 +263,8 @@ def test_what_no_table_keeps_is_refused_in_words(
         (2, "closeness", [*coarse, "--sensitive", "touch", "--closeness", "120%"]),
         (2, "diversity", [*coarse, "--sensitive", "touch", "--diversity", "0"]),
         (2, "colour", [*coarse, "--sensitive", "colour", "--diversity", "2"]),
+        (2, "touch", ["release", "--apis", "width,height", *coarse[3:],
+                      "--sensitive", "touch", "--diversity", "2"]),
         (2, "--what-if", [*coarse, "--sensitive", "width", "--closeness", "5%",
                           "--levels", "levels.toml"]),
         (3, "touch", [*coarse, "--sensitive", "touch", "--diversity", "4"]),

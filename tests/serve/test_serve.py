@@ -20,6 +20,7 @@ from datetime import date
 from functools import partial
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx2 as httpx
@@ -40,6 +41,7 @@ from fpmonitor.monitor import Monitor
 from fpmonitor.population import stored as stored_module
 from fpmonitor.population.views import View
 from fpmonitor.secret_files import make_secret_file
+from fpmonitor.serve import accounts
 from fpmonitor.serve import lists as lists_module
 from fpmonitor.serve import service as service_module
 from fpmonitor.serve.app import service_app
@@ -1416,6 +1418,24 @@ def test_a_sender_of_many_names_costs_nobody_else_a_record(tmp_path: Path) -> No
         assert client.post("/v1/observations", json=result).status_code == 403
     assert len(stored(tmp_path)) == 51
     assert not (tmp_path / "s.duckdb.spool" / "refused").exists()
+
+
+def test_names_of_a_request_that_is_put_off_cost_its_key_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(time=lambda: 1e9)
+    monkeypatch.setattr(accounts, "time", clock)
+    config = replace(config_of(tmp_path, max_names=5, records_per_minute=10), flush_seconds=3600)
+    with client_of(config) as client:
+
+        def send(names: Iterable[str]) -> tuple[int, dict[str, int]]:
+            answer = client.post("/v1/observations", content=of_names("u", names), headers=TEXT)
+            return answer.status_code, answer.json()
+
+        assert send(["Screen.width"] * 10)[0] == 202
+        assert send(f"Put.off{i}" for i in range(5))[0] == 429
+        clock.time = lambda: 1e9 + 60
+        assert send(f"J.j{i}" for i in range(6)) == (202, {"accepted": 5, "refused": 1})
 
 
 def test_a_record_that_cannot_be_stored_leaves_the_others_of_its_segment(tmp_path: Path) -> None:

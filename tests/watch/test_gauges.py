@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from fpmonitor.answers.gauges import gauges
+from fpmonitor.answers.standing import SetStanding, Standing
 from fpmonitor.cli import run
+from fpmonitor.decide.files import read_decision
 from fpmonitor.monitor import Monitor
 from tests.patience import patience
 
@@ -80,6 +83,35 @@ def test_a_watch_writes_what_is_known_and_when_it_looked(written: tuple[Path, st
     assert [value for _, value in found["fpmonitor_undelivered_notices"]] == [0]
     [(_, looked)] = found["fpmonitor_watch_last_look_seconds"]
     assert abs(looked - time.time()) < 3600
+
+
+def test_no_two_samples_have_the_same_labels(written: tuple[Path, str]) -> None:
+    """Prometheus refuses the whole file, and with it all alerts."""
+    decision = read_decision(written[0].parent / "decision.json")
+    sets = [
+        ("a + b",),
+        ("a", "b"),
+        ("a +", "b"),
+        ("a", "+ b"),
+        ('"a + b"',),
+        ("a\x07",),
+        ("a\\x07",),
+    ]
+    standing = Standing(
+        outcome="violated",
+        sets=tuple(
+            SetStanding(apis=apis, verdict="block", since="2026-01-02", limits=(i / 10, 0.9))
+            for i, apis in enumerate(sets)
+        ),
+        source_users={"s\x07": 10, "s\\x07": 20, '"s\\u0007"': 30},
+        faulty_sources={"s\x07": ("a",), "s\\x07": ()},
+    )
+    found = samples(gauges(decision, standing, identity="0" * 64))
+    for name, told in found.items():
+        labels = [tuple(each.items()) for each, _ in told]
+        assert len({*labels}) == len(labels), name
+    told = [labels["set"] for labels, _ in found["fpmonitor_set_exposure_lower"]]
+    assert "a + b" in told  # of two APIs, as ever
 
 
 def test_the_board_and_the_rules_ask_for_numbers_that_there_are(written: tuple[Path, str]) -> None:
@@ -188,7 +220,7 @@ def logs_of_sources(
 @pytest.mark.parametrize(
     ("few", "both", "told"),
     [
-        ({"la\x07b": 7}, 0, {"main": 1000, "shop": 600, r"la\x07b": 7}),
+        ({"la\x07b": 7}, 0, {"main": 1000, "shop": 600, r'"la\u0007b"': 7}),
         ({"lab": 3}, 0, {"main": 1000}),
         ({}, 3, {"main": 1000}),
     ],

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 # Far below one in the users of any study that a shuffler serves.
 _SHUFFLED_DELTA = 1e-9
+# Nats: from 17.2 on 10^10 users hide nothing, and two APIs together may have more than 30.
+_MOST_HIDDEN = 18.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,8 @@ def _spent(
     named = f"{len(chosen)} of {len(study.apis)} APIs are requested; epsilon of a user: "
     if math.inf in levels:
         return named + "infinite, as a report excludes a value"
-    shuffled = shuffled_epsilon(answer, users, _SHUFFLED_DELTA) if users else math.inf
+    is_hidden = users > 0 and answer <= _MOST_HIDDEN
+    shuffled = shuffled_epsilon(answer, users, _SHUFFLED_DELTA) if is_hidden else math.inf
     hidden = ""
     if shuffled < answer:
         # Batches leave while users still answer: who knows when one did has a smaller crowd.

@@ -123,14 +123,12 @@ def init(
     named = named_options(context)
     if role is not None:
         if not {"--role", "--port"}.issuperset(named):
-            raise InputError("init: a role has no terms", hint="leave --role away for a study")
+            raise InputError("init: a role has no terms", hint="omit --role for a study")
         _tell_role(folder, make_role(folder, role, port=port).address(role))
         return
     if curator_key is not None:
         if "--port" in named:
-            raise InputError(
-                "init: a study has no port", hint="leave --port away, or --curator-key"
-            )
+            raise InputError("init: a study has no port", hint="omit --port, or --curator-key")
         made = terms.study(read_public(curator_key, "curator").verifying)
         first = make_study(folder, made)
         note(

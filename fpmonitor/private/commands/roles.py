@@ -144,6 +144,7 @@ def shuffle(
                 shuffler.store.check_open(question.id)
         size = _UPLOADS_AT_ONCE * upload_bytes(shuffler.store.study)
         for path in uploads or []:
+            # All uploads of a study have one length: parts end between two of them.
             for body in file_parts(path, size):
                 outcomes.update(shuffler.take([body])[0].outcomes)
                 shuffler.release()
@@ -270,6 +271,7 @@ def close(*, ask: PATH_OF_ASK, drop: DROP = False, folder: FOLDER) -> None:
         curator.service(question.recipient) as recipient,
     ):
         answer = shuffler.post(f"{path}/{'drop' if drop else 'close'}", b"", "")
+        # Closing again changes nothing: where this fails, the command may be given once more.
         recipient.post(f"{path}/close", answer.content, "application/json")
     closed = answer.read(ClosedAsk)
     deleted = f", {closed.dropped:,} below the minimum deleted" if closed.dropped else ""
@@ -371,6 +373,7 @@ def run_together(folders: Sequence[Path]) -> None:
         running = []
         for folder in folders:
             process = subprocess.Popen([*command, str(folder)])  # noqa: S603 -- our own program
+            # Callbacks run from the last: each process is told to end, then waited for.
             stack.callback(process.wait)
             stack.callback(process.terminate)
             running.append(process)
@@ -396,6 +399,7 @@ def _write_batches(role: Shuffler, folder: Path) -> list[Path]:
         recipient = role.store.asks[ask_id].recipient
         path = folder / f"{recipient}-{batch_id.hex()}.batch"
         write_bytes(path, [content])
+        # Deleted once it is in the file: interrupted between, it is written twice and counts once.
         role.sent(batch_id)
         written.append(path)
     return written

@@ -118,8 +118,7 @@ class _Held:
             raise InputError(
                 f"select: epoch {self.epoch} has had {released} of the {self.study.releases} "
                 "releases that the study allows",
-                hint="leave -o away to see the limits again, or collect anew: `--next curator "
-                "--epoch N`",
+                hint="omit -o to see the limits again, or collect anew: `--next curator --epoch N`",
             )
 
     def analyst_ask(
@@ -382,6 +381,7 @@ def select(
     named = named_options(context)
     if decision is not None and decision.exists():
         read_any_decision(decision)  # what is no decision, such as a study, is not lost
+    # Before anything is searched: keys that are wrong are told at once.
     sign = curator.signer() if output is not None and reader == "analyst" else None
     if reader == "curator" and output is not None and curator.opens_epoch:
         _write_ask(curator.role.study, curator.first_of_epoch(named), output)
@@ -423,7 +423,7 @@ def _check_redacting(
     elif decision is not None or reader == "curator":
         raise InputError(
             "select: --redact is for one set, which the analyst sees",
-            hint="leave --decision and --next curator away",
+            hint="omit --decision and --next curator",
         )
 
 
@@ -565,6 +565,7 @@ def _group(
         )
     rng = random.Random(seed)  # noqa: S311 -- of a simulation
     holders = [table.row(row, named=True) for row in rng.sample(range(len(table)), members)]
+    # All of them answer: any minimum up to their number passes everything on at the close.
     least = max(2, members // 2)
     terms = users.study("group", table.columns, members, minimum_batch=least, **numbers)
     with tempfile.TemporaryDirectory() as folder:
@@ -595,7 +596,7 @@ def _pilot(folder: Path, named: Collection[str]) -> Output:
     if unused := [one for one in named if one not in ("--pilot", "--format")]:
         raise InputError(
             "simulate: --pilot has users and terms of its own",
-            hint=f"leave {', '.join(unused)} away",
+            hint=f"omit {', '.join(unused)}",
         )
     terms = Study(
         name="quickstart",

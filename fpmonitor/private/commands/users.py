@@ -206,6 +206,7 @@ class _Users:
                     self.study,
                     self.question,
                     tokens,
+                    # A copy for each: the file is theirs together, and is written once at the end.
                     answered=AnsweredRequests(answered),
                     shuffler=self.shuffler,
                     recipient=self.recipient,
