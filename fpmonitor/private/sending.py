@@ -5,10 +5,17 @@ from __future__ import annotations
 import time
 from collections import Counter
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from fpmonitor.private.store import Receipt
-from fpmonitor.private.transport import BYTES_TYPE, Reply, RoleClient, UnreachableError, seconds_of
+from fpmonitor.private.transport import (
+    BYTES_TYPE,
+    Reply,
+    RoleClient,
+    UnreachableError,
+    authority_of,
+    parts_of,
+    seconds_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,11 +44,12 @@ def through_relay(relay: RoleClient, gateway: HpkeConfig, shuffler: str) -> Send
     from fpmonitor.private.binary_http import Request, decode_response  # noqa: PLC0415
     from fpmonitor.private.ohttp import REQUEST_TYPE, seal_request  # noqa: PLC0415 -- pyhpke
 
-    parts = urlsplit(shuffler)
+    parts = parts_of(shuffler)
+    authority = authority_of(parts)
 
     def send(body: bytes) -> Reply:
         fields = (("content-type", BYTES_TYPE),)
-        request = Request("POST", parts.scheme, parts.netloc, "/uploads", fields, body)
+        request = Request("POST", parts.scheme, authority, "/uploads", fields, body)
         sealed, exchange = seal_request(request.encode(), gateway)
         answer = relay.post("", sealed, REQUEST_TYPE)
         response = decode_response(exchange.open_response(answer.content))

@@ -81,9 +81,7 @@ class RoleClient(Closing):
     """
 
     def __init__(self, address: str, password: str | None = None) -> None:
-        parts = _parts_of(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-            raise InputError(f"{address}: not the address of a service", hint="https://host[:port]")
+        parts = parts_of(address)
         if password is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
             raise InputError(f"{address}: the password would be sent unencrypted", hint="use https")
         self.address = address.rstrip("/")
@@ -91,8 +89,8 @@ class RoleClient(Closing):
         self._password = password
         kind = http.client.HTTPSConnection if parts.scheme == "https" else _PlainConnection
         try:
-            self._connection = kind(parts.hostname, parts.port, timeout=_TIMEOUT_SECONDS)
-        except (ValueError, http.client.InvalidURL) as error:
+            self._connection = kind(parts.hostname or "", parts.port, timeout=_TIMEOUT_SECONDS)
+        except http.client.InvalidURL as error:
             raise InputError(f"{address}: not the address of a service") from error
 
     def close(self) -> None:
@@ -147,15 +145,27 @@ class RoleClient(Closing):
         return UnreachableError(f"{self.address}: no answer within {_TIMEOUT_SECONDS:.0f} s")
 
 
-def _parts_of(address: str) -> SplitResult:
+def parts_of(address: str) -> SplitResult:
+    """Return the parts of the address of a service; `InputError` where it is none."""
     try:
         parts = urlsplit(address)
+        # ValueError where it is no number up to 65535.
+        _ = parts.port
         # As http.client encodes them, but with the first request only: "a..b" is no host.
         (parts.hostname or "").encode("idna")
         parts.path.encode("ascii")
     except ValueError as error:
         raise InputError(f"{address}: not the address of a service") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        raise InputError(f"{address}: not the address of a service", hint="https://host[:port]")
     return parts
+
+
+def authority_of(parts: SplitResult) -> str:
+    """Return the host and port of an address as they travel: in ASCII, of any alphabet."""
+    host = (parts.hostname or "").encode("idna").decode("ascii")
+    host = f"[{host}]" if ":" in host else host
+    return host if parts.port is None else f"{host}:{parts.port}"
 
 
 @contextmanager

@@ -76,8 +76,7 @@ def release_users(
     wanted, transforms = _columns(database, apis, window, terms.transforms)
     sensitive = terms.sensitive
     if sensitive is not None:
-        [named] = stored_names(database, [sensitive.api], window)
-        sensitive = replace(sensitive, api=named)
+        sensitive = replace(sensitive, api=_only_name(database, sensitive.api, window))
     levels = [replace(one, apis=stored_names(database, one.apis, window)) for one in terms.levels]
     snapshot = take_snapshot(database, window)
     return make_release(
@@ -372,6 +371,17 @@ def count_answers(
         with database.transaction():
             add_answered(database, reader, fresh, at=now)
     return AskedQueries(verdict, len(known) + len(fresh), policy.refuse_above)
+
+
+def _only_name(database: Database, api: str, window: Window | None) -> str:
+    """Return what the logs call an API of which they have one column."""
+    named = stored_names(database, [api], window)
+    if len(named) > 1:
+        raise InputError(
+            f"sensitive: several columns of the log are {api}",
+            hint=f"name the one: {', '.join(named)}",
+        )
+    return named[0]
 
 
 def _columns(

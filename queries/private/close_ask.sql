@@ -1,1 +1,1 @@
-UPDATE asks SET closed = 1 WHERE id = $id
+UPDATE asks SET closed = 1 WHERE id = $id AND NOT closed

@@ -151,6 +151,28 @@ def test_a_log_by_another_name_answers_no_request_twice(
         assert uploads.exists() == (code == 0)
 
 
+@pytest.mark.usefixtures("there")
+def test_users_whose_sealing_is_cut_off_answer_once_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Uploads that nobody remembered could be sent, and sealed again under another name."""
+    write_log(tmp_path / "log", range(USERS, 2 * USERS))
+    asked = ("--from", str(tmp_path / "log"), "--ask", "pilot/round-1.json", "--folder", "pilot")
+    seal = ["private", "seal", *asked, "--memory", str(tmp_path / "answered.json"), "-o"]
+    replace = Path.replace
+
+    def cut(scratch: Path, path: Path) -> Path:
+        if path.name == "answered.json":
+            raise KeyboardInterrupt
+        return replace(scratch, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", cut)
+        assert run([*seal, str(tmp_path / "uploads")]) > 2
+    assert run([*seal, str(tmp_path / "uploads")]) == 0
+    assert run([*seal, str(tmp_path / "others")]) == 2
+
+
 def another_shuffler(folder: Path) -> Sequence[str]:
     """Options of a shuffler that has taken nothing."""
     shutil.copytree("pilot/shuffler", folder / "shuffler")

@@ -256,6 +256,32 @@ def test_uploads_through_a_relay_are_kept_and_the_relay_reads_none(
     assert not any(upload[:16] in seen for upload in sent for seen in relay.seen)
 
 
+@pytest.mark.parametrize(
+    ("address", "authority"),
+    [
+        ("https://пример.испытание:1", "xn--e1afmkfd.xn--80akhbyknj4f:1"),
+        ("http://[::1]:1", "[::1]:1"),
+    ],
+)
+def test_a_shuffler_of_any_alphabet_is_reached_through_a_relay(
+    gateway: tuple[Shuffler, TestClient],
+    monkeypatch: pytest.MonkeyPatch,
+    address: str,
+    authority: str,
+) -> None:
+    """Its name travels as in a connection; letters beyond Latin ended in a traceback."""
+    sent, encode = [], Request.encode
+
+    def encoded(request: Request) -> bytes:
+        sent.append(request.authority)
+        return encode(request)
+
+    monkeypatch.setattr(Request, "encode", encoded)
+    send = through_relay(ToGateway(gateway[1]), RINGS["shuffler"].keys[0].config, address)
+    assert send_uploads(uploads(1), send) == {"accepted": 1}
+    assert sent == [authority]
+
+
 def test_terms_can_be_read_through_a_relay(gateway: tuple[Shuffler, TestClient]) -> None:
     _, client = gateway
     config = RINGS["shuffler"].keys[0].config

@@ -637,6 +637,24 @@ def test_two_who_close_a_request_at_once_both_hear_what_became_of_it(
     assert closed == [ClosedAsk(4, 0)] * 2
 
 
+def test_two_who_tell_a_recipient_of_a_close_at_once_count_its_messages_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = world.curator.store
+    load = store.load_asks
+
+    def load_late() -> None:
+        monkeypatch.setattr(store, "load_asks", load)
+        other = threading.Thread(target=world.curator.close_ask, args=(FIRST.id, 9))
+        other.start()
+        other.join()
+        load()
+
+    monkeypatch.setattr(store, "load_asks", load_late)
+    world.curator.close_ask(FIRST.id, 9)
+    assert store.tally()[FIRST.id]["passed on"] == 9
+
+
 def test_a_copy_that_fails_leaves_no_file(world: World, tmp_path: Path) -> None:
     store = world.shuffler.store
     with store.transaction(), pytest.raises(StoreError):  # which SQLite refuses to copy

@@ -250,6 +250,24 @@ def test_demands_cost_and_none_costs_nothing() -> None:
     assert losses[2] == max(losses)
 
 
+def test_a_sensitive_api_of_several_columns_is_to_be_named_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {"height": "screen_height", "width": "screenHeight"}
+    users = windows().with_row_index("user").rename(names)
+    users.with_columns(pl.format("u{}", "user").alias("user")).write_csv("log.csv")
+    assert run(["ingest", "log.csv", "--user", "user", "-q"]) == 0
+    capsys.readouterr()
+    table = ["release", "--apis", "Screen.height,touch", "--k", "5", "-o", "table.csv"]
+    table += ["--mechanism", "generalisation", "--sensitive"]
+    assert run([*table, "Screen.height"]) == 2
+    told = capsys.readouterr().err
+    assert "several columns of the log are Screen.height" in told
+    assert "screenHeight, screen_height" in told
+    assert run([*table, "screenHeight"]) == 0
+
+
 def test_what_no_table_keeps_is_refused_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

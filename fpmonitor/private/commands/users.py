@@ -117,7 +117,6 @@ def seal_records(
             if memory is None:
                 answered.know_logs(logs, users.place.glob("answered-*.json"))
             write_bytes(path, users.sealed(table, answered, quiet=quiet))
-            answered.add(question)
             note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
         if service is None or to is None:
             return
@@ -197,7 +196,7 @@ class _Users:
     def sealed(
         self, table: pl.DataFrame, answered: AnsweredRequests, *, quiet: bool
     ) -> Iterator[bytes]:
-        """Yield the uploads of each user."""
+        """Yield the uploads of each user, and remember the request after the last."""
         from fpmonitor.private.client import AnsweredRequests, seal_answers  # noqa: PLC0415
 
         with progress_line(quiet) as progress:
@@ -206,13 +205,15 @@ class _Users:
                     self.study,
                     self.question,
                     tokens,
-                    # A copy for each: the file is theirs together, and is written once at the end.
+                    # A copy for each: the file is theirs together, and is written once.
                     answered=AnsweredRequests(answered),
                     shuffler=self.shuffler,
                     recipient=self.recipient,
                 )
                 yield from (upload.encode() for upload in uploads)
                 progress(f"{number} of {len(table)} users")
+        # Before the uploads take their name: a kill in between loses answers, and doubles none.
+        answered.add(self.question)
 
 
 def _check_key(key: HpkeConfig, role: Role, address: str) -> None:
