@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fpmonitor.question import Question
     from fpmonitor.spectrum import CountSpectrum
 
-_CAME_BACK = 0.01  # visits beyond one of each user, as a share of the users
+_CAME_BACK = 0.01  # of the users
 _NOTED_FROM = 1.5  # times what one visit exposes
 MOST_CELLS = 20_000_000  # values of visits that are read where nobody asked for them
 _MICROSECONDS = 86_400_000_000  # of a day
@@ -83,22 +83,29 @@ class VisitReport(Members):
 def unit_of(population: Population, decide_question: DecideQuestion, apis: int) -> Visits:
     """Return what counts as a value of a user where nobody said.
 
-    Last values, and one visit besides where some users came back. Whoever looks at the users may
-    add a condition at no price, not put one in the place of another: docs/certificate/visits.md.
+    Last values, and one visit besides where some users came back: at least k, as lists tell others
+    which it was. Whoever looks at the users may add a condition at no price, not put one in the
+    place of another: docs/certificate/visits.md.
     """
     if decide_question.visits != "auto":
         return decide_question.visits
     if decide_question.known is not None:
         return decide_question.known.policy.visits
-    users, visits = population.snapshot.users, population.visits or 0
+    users = population.snapshot.users
     is_told = (
         decide_question.goes_with("unit")
         and decide_question.engine != "duckdb"
-        and visits - users >= _CAME_BACK * users
         and DRAWS * users * apis <= MOST_CELLS
         and has_visits(population, apis)
+        and _came_back(population) >= max(_CAME_BACK * users, disclosed_from(decide_question.k))
     )
     return "last+visit" if is_told else "last"
+
+
+def _came_back(population: Population) -> int:
+    """Count the users with several visits; of one session of a page all are one."""
+    visits = population.visit_rows([])
+    return int((np.diff(visits.starts, append=len(visits.rows)) > 1).sum())
 
 
 def came_several_times(

@@ -252,9 +252,10 @@ def _links(decision: Decision) -> str:
 
 
 _READS = {
+    # Of the exposure alone: links are tested by last values.
     "last+visit": (
-        "As surely it holds, at one look, for a site that reads one visit of each user, and knows "
-        "no other of them."
+        "As surely, at one look, a site that reads one visit of each user, and knows no other of "
+        "them, exposes no more."
     ),
     "visit": "A site reads one visit of each user, and knows no other of them.",
     "path": "A site knows its users again, and reads all their visits of {} in order.",

@@ -228,6 +228,9 @@ class Population(Contents):
         """
         named = self.named(candidates)
         sample = self.sample(question, [named])
+        if question.visits != "last" or question.after:
+            # Decisions by visits note their number, too: whether users are theirs is told by that.
+            sample.seal = self.for_question(question, named).seal
         if isinstance(sample.source, MemorySource):
             if kept_spectra is not None and not question.given:
                 users = self.for_question(question, named)

@@ -206,9 +206,9 @@ class DesignProof(Exposing):
             return True
         # Where k of n are many users, so many of a value that is hardly exposed are enough.
         exposed = self._exposed(LARGEST_COUNT / self.mean * self.least)
-        most = exact(HARMLESS) * self.budget
-        least = exact(HARMLESS) * self.budget.min(exact(SHARPEST))
-        are_enough = bool(exposed * NEARLY >= least and exposed <= most * NEARLY)
+        harmless = exact(HARMLESS) * self.budget.min(exact(SHARPEST))
+        # One mean: whoever could choose among several would have nearly all of delta for each.
+        are_enough = bool(exposed * NEARLY >= harmless and exposed <= harmless * NEARLY)
         return self.top < KEPT * expected and (
             are_enough or self.top == USERS_PER_MEMBER * self.population
         )

@@ -53,7 +53,7 @@ class CurrentLists:
     """
 
     def __init__(self, decision: Decision, log: Callable[[str], None]) -> None:
-        self.decision = decision
+        self.decision = self._file = decision
         self._log = log
         self._kept = KeptSpectra()
         self._thread = ThreadPoolExecutor(max_workers=1, initializer=_give_way)
@@ -132,7 +132,9 @@ class CurrentLists:
         self._behind = None if seal == made.digest else read
 
     def _made(self, users: UsersOfNow, effort: Effort) -> Decision:
-        decision, source = self.decision.at_later_look(), users.source
+        # Of visits the file alone tells: what it allows comes back once last values allow it again.
+        begun = self._file if self._file.policy.visits == "last+visit" else self.decision
+        decision, source = begun.at_later_look(), users.source
 
         def look(number: int) -> None:
             effort.check(f"{number:,} sets counted")

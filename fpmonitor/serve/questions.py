@@ -242,10 +242,12 @@ class Questions:
             return self._judge_of(decision, explorer).verdict(named, interval.most, interval.least)
 
         def answer() -> dict[str, Any]:
+            # Nobody reads visits here: no user of now allows what one visit left open.
+            is_open = decision.verdict(wanted)[0] != "allow"
+            of_list = self.limits_counts or (decision.policy.visits == "last+visit" and is_open)
             if is_same:
-                settled = self.limits_counts or decision.rests_on_file
+                settled = of_list or decision.rests_on_file
                 return decision.answer(wanted, None if settled else judge)
-            of_list = self.limits_counts or decision.policy.visits == "last+visit"
             return decision.answer_of_now(wanted, judge, users=explorer.users, only_listed=of_list)
 
         return await asyncio.to_thread(answer) | {"users": explorer.users}

@@ -16,6 +16,7 @@ from fpmonitor.policy import Policy
 from fpmonitor.population.disclosed import DisclosedSource
 from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.memory import MemorySource
+from fpmonitor.serve.lists import CurrentLists, UsersOfNow
 from tests.decided import decide_on as decide
 
 if TYPE_CHECKING:
@@ -87,6 +88,23 @@ def test_what_one_visit_left_undecided_no_user_of_now_allows() -> None:
         found = refreshed(decision, users, judge=judge, seal="now", effort=Effort())
         assert (found.verdict([APIS[1]])[0] == "allow") == allowed
         assert found.verdict([APIS[0]])[0] == "allow"
+
+
+def test_what_too_few_users_took_from_a_list_comes_back_with_more_of_them() -> None:
+    """Where visits count, too: such lists are made of the file, not of those made before."""
+    rng = np.random.default_rng(3)
+    columns = {api: rng.integers(0, 2, USERS) for api in APIS}
+    before = decide(MemorySource(APIS, [*columns.values()]), POLICY, seal="", universe=6)
+    before = replace(before, policy=replace(before.policy, visits="last+visit"))
+    lists = CurrentLists(before, lambda _: None)
+    told = []
+    for users in (25, USERS):
+        some = {api: codes[:users] for api, codes in columns.items()}
+        source = MemorySource(APIS, [*some.values()])
+        now = UsersOfNow(source=source, columns=some, seal=str(users), read=0.0)
+        lists._take(lists._made(now, Effort()))
+        told.append(lists.decision.verdict(APIS[:1])[0])
+    assert (before.verdict(APIS[:1])[0], *told) == ("allow", "undecided", "allow")
 
 
 def test_lists_of_a_stopped_search_hold_what_is_proven_of_the_users_of_now() -> None:

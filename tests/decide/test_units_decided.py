@@ -108,8 +108,7 @@ def test_one_visit_must_keep_the_budget_too_where_users_came_back(
     promise = last["guarantee"].split(" Last values")[0]
     assert found["guarantee"].startswith(promise)
     assert (
-        "As surely it holds, at one look, for a site that reads one visit of each"
-        in found["guarantee"]
+        "one visit of each user, and knows no other of them, exposes no more" in found["guarantee"]
     )
     for command in (["audit", "certificate"], ["check"]):
         for file in (str(output), str(old)):
@@ -119,7 +118,10 @@ def test_one_visit_must_keep_the_budget_too_where_users_came_back(
     config = ServeConfig(db=Path(changed), decision=output, spool=tmp_path / "spool")
     with TestClient(service_app(config), base_url="http://localhost") as client:
         answers = [client.get("/v1/gate", params={"want": api}) for api in ("depth", "network")]
-    assert [each.json()["verdict"] for each in answers] == ["allow", "unknown"]
+        state = client.get("/v1/decision").json()["state"]
+    # They are the users that were decided on: the file answers.
+    assert [each.json()["verdict"] for each in answers] == ["allow", "undecided"]
+    assert state["behind_seconds"] == 0
     allowed = found | {"allow": last["allow"], "undecided": [], "recommended": last["recommended"]}
     output.write_text(json.dumps(allowed), encoding="utf-8")
     assert run(["audit", "certificate", str(output), "--db", changed]) not in {0, 3}
@@ -140,6 +142,24 @@ def test_by_default_one_visit_is_a_condition_only_with_what_it_goes_with(
     ):
         found = made(database, output, "network,depth", *options)
         assert found["policy"].get("visits") == expected, options
+
+
+def test_lists_tell_nobody_that_fewer_than_k_users_came_back(tmp_path: Path) -> None:
+    log, output = tmp_path / "log.csv", tmp_path / "d.json"
+    for returning, expected in ((9, None), (10, "last+visit")):
+        with log.open("w", encoding="utf-8", newline="") as file:
+            lines = csv.writer(file)
+            lines.writerow(["user", "time", "network"])
+            for user in range(300):
+                days = 20 if user < returning else 1
+                rows = [f"2026-03-{1 + day:02}T10:00:00Z" for day in range(days)]
+                lines.writerows([f"u{user}", time, f"n{user % 2}"] for time in rows)
+        database = str(tmp_path / f"{returning}.duckdb")
+        assert run(["ingest", str(log), "--db", database, "-q"]) == 0
+        asked = ["--k", "10", "--budget", "50%", "-n", "300", "--db", database, "-q"]
+        assert run(["decide", *asked, "-o", str(output)]) == 0
+        content = json.loads(output.read_text(encoding="utf-8"))
+        assert content["policy"].get("visits") == expected
 
 
 def test_a_union_is_tested_by_all_units_that_the_other_decision_keeps(

@@ -86,6 +86,25 @@ def test_each_week_that_is_over_is_tested_once_by_visits(
     assert changed == ([("holds", "violated"), ("violated", "holds")] if unit == "path" else [])
 
 
+def test_by_default_a_watch_says_what_one_of_last_values_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where values change between days: one visit of each user hides it as the last does."""
+    found = []
+    for unit in ((), ("--unit", "last")):
+        watched, codes = Watched(tmp_path / str(len(unit)), *unit), []
+        policy = json.loads(watched.decision.read_text(encoding="utf-8"))["policy"]
+        assert policy.get("visits") == (None if unit else "last+visit")
+        capsys.readouterr()
+        for week, network in ((0, steady), (1, changing)):
+            written(watched.logs / f"{week}.csv", week, network)
+            codes.append([watched.look("--by", by) for by in ("day", "week")])
+        told = [(body["state"], body["since"]) for body in watched.said(capsys)]
+        found.append((codes, told))
+    assert found[0] == found[1]
+    assert found[0][0][0] == [0, 0]
+
+
 def test_others_are_told_the_same_of_fewer_than_k_users_whose_visits_differ(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
