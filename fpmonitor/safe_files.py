@@ -39,7 +39,7 @@ def read_bytes(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BY
             writer.
     """
     try:
-        with open_file(path, kind, hint=hint) as file:
+        with open_regular(path, kind, hint=hint) as file:
             content = file.read(most + 1)
     except OSError as error:
         raise InputError(f"{kind} {path}: {error.strerror or error}", hint=hint) from error
@@ -49,7 +49,7 @@ def read_bytes(path: Path, kind: str, *, hint: str = "", most: int = MAX_TEXT_BY
 
 
 @contextmanager
-def open_file(path: Path, kind: str, *, hint: str = "") -> Iterator[BinaryIO]:
+def open_regular(path: Path, kind: str, *, hint: str = "") -> Iterator[BinaryIO]:
     """Open a file for the block to read; arguments as of `read_bytes`.
 
     Raises:

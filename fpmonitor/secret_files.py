@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 from fpmonitor.errors import InputError
-from fpmonitor.safe_files import open_file, sync
+from fpmonitor.safe_files import open_regular, sync
 
 _OTHERS = 0o077
 _MOST_BYTES = 4096
@@ -58,7 +58,7 @@ def read_secret_file(path: Path) -> str:
             is too long for a secret.
     """
     try:
-        with open_file(path, "key file") as file:
+        with open_regular(path, "key file") as file:
             # The mode of what is read: the name may lead elsewhere a moment later.
             mode, content = os.fstat(file.fileno()).st_mode, file.read(_MOST_BYTES + 1)
     except OSError as error:

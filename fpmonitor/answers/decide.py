@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from fpmonitor.answers.unions import unions_asked
-from fpmonitor.answers.visits import beyond_last, unit_of
+from fpmonitor.answers.visits import beyond_last, unit_decided_by
 from fpmonitor.decide.confirming import borders_with_others, confirm, on_others
 from fpmonitor.decide.credible import not_credible
 from fpmonitor.decide.deciding import (
@@ -103,7 +103,7 @@ def _asked_of(
         raise InputError(f"search-users: is for up to {MANY} candidates, not {len(chosen)}")
     menu = population.with_kinds(decide_question.given_menu)[1]
     cohorts = decide_question.cohorts(given, menu)
-    unit = unit_of(population, decide_question, len(chosen))
+    unit = unit_decided_by(population, decide_question, len(chosen))
     decide_question = replace(decide_question, visits=unit)
     users = population.for_question(decide_question.question, chosen)
     begun = _begun(population, users, decide_question, chosen, cohorts=cohorts)

@@ -80,7 +80,7 @@ class VisitReport(Members):
         return self.path.empirical >= _NOTED_FROM * max(self.visit.empirical, 1 / self.users)
 
 
-def unit_of(population: Population, decide_question: DecideQuestion, apis: int) -> Visits:
+def unit_decided_by(population: Population, decide_question: DecideQuestion, apis: int) -> Visits:
     """Return what counts as a value of a user where nobody said.
 
     Last values, and one visit besides where some users came back: at least k, as lists tell others

@@ -12,8 +12,8 @@ from fpmonitor.private.transport import (
     Reply,
     RoleClient,
     UnreachableError,
+    address_parts,
     authority_of,
-    parts_of,
     seconds_of,
 )
 
@@ -44,7 +44,7 @@ def through_relay(relay: RoleClient, gateway: HpkeConfig, shuffler: str) -> Send
     from fpmonitor.private.binary_http import Request, decode_response  # noqa: PLC0415
     from fpmonitor.private.ohttp import REQUEST_TYPE, seal_request  # noqa: PLC0415 -- pyhpke
 
-    parts = parts_of(shuffler)
+    parts = address_parts(shuffler)
     authority = authority_of(parts)
 
     def send(body: bytes) -> Reply:

@@ -81,7 +81,7 @@ class RoleClient(Closing):
     """
 
     def __init__(self, address: str, password: str | None = None) -> None:
-        parts = parts_of(address)
+        parts = address_parts(address)
         if password is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
             raise InputError(f"{address}: the password would be sent unencrypted", hint="use https")
         self.address = address.rstrip("/")
@@ -145,7 +145,7 @@ class RoleClient(Closing):
         return UnreachableError(f"{self.address}: no answer within {_TIMEOUT_SECONDS:.0f} s")
 
 
-def parts_of(address: str) -> SplitResult:
+def address_parts(address: str) -> SplitResult:
     """Return the parts of the address of a service; `InputError` where it is none."""
     try:
         parts = urlsplit(address)
