@@ -19,8 +19,8 @@ from fpmonitor.estimate.evalues import (
 )
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.estimate.realised import realised_limits
-from fpmonitor.policy import DRAWS, PLAIN_DRAWS, Drawn, disclosed_from
-from fpmonitor.population.beside import PATH, USERS, VISIT, unit_source
+from fpmonitor.policy import PLAIN_DRAWS, Drawn, disclosed_from
+from fpmonitor.population.beside import SECOND_UNIT, USERS, unit_source
 from fpmonitor.population.disclosed import told_parts
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import CertifiedSample, sample_members
@@ -415,7 +415,7 @@ def _limits_by_visits(
 ) -> dict[ApiSet, tuple[float, float]]:
     """Limits by what counts as a value; of two units the first one's lower, the larger upper."""
     users, draws = unit_source(source, USERS), decision.policy.draws
-    beside = {"both": (PATH, 1), "last+visit": (VISIT, DRAWS)}.get(decision.policy.visits)
+    beside = SECOND_UNIT.get(decision.policy.visits)
     found = {}
     for apis in decision.allow:
         limits, size = sample.certificate(apis, users=users.users), len(apis)

@@ -103,11 +103,7 @@ def _asked_of(
         raise InputError(f"search-users: is for up to {MANY} candidates, not {len(chosen)}")
     menu = population.with_kinds(decide_question.given_menu)[1]
     cohorts = decide_question.cohorts(given, menu)
-    unit = unit_decided_by(population, decide_question, len(chosen))
-    if decide_question.visits == "auto" and decide_question.known is None and len(chosen) > MANY:
-        # The best set is searched by last values then: of 40 candidates a condition beside them
-        # left a utility of 3 where 8 was possible, and overran the time limit.
-        unit = "last"
+    unit = unit_decided_by(population, decide_question, len(chosen), most=MANY)
     decide_question = replace(decide_question, visits=unit)
     users = population.for_question(decide_question.question, chosen)
     begun = _begun(population, users, decide_question, chosen, cohorts=cohorts)

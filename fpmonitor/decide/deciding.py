@@ -28,11 +28,10 @@ from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import Criteria, Drawing, decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
-from fpmonitor.policy import DRAWS, NO_DEPARTURE
+from fpmonitor.policy import NO_DEPARTURE
 from fpmonitor.population.beside import (
-    PATH,
+    SECOND_UNIT,
     USERS,
-    VISIT,
     days_in_words,
     unit_source,
     unit_spectrum,
@@ -693,10 +692,9 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
         block = replace(block, largest=None)
     conditions = _conditions(decision, users, beside, proof["allow"]) if proof else []
     allow = criteria.allow
-    if policy.visits == "both":
-        conditions.append(UnitTest(PATH, allow))
-    if policy.visits == "last+visit":
-        conditions.append(UnitTest(VISIT, replace(allow, score=allow.score.mean_of(DRAWS))))
+    if policy.visits in SECOND_UNIT:
+        unit, draws = SECOND_UNIT[policy.visits]
+        conditions.append(UnitTest(unit, replace(allow, score=allow.score.mean_of(draws))))
     allow = replace(allow, score=allow.score.mean_of(policy.draws))
     block = replace(block, score=block.score.mean_of(policy.draws))
     refute = replace(refute, score=refute.score.mean_of(policy.draws))

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.estimate.evalues import log_share, window_test
 from fpmonitor.estimate.looks import level_terms
-from fpmonitor.policy import DRAWS
-from fpmonitor.population.beside import PATH, USERS, VISIT, unit_spectrum
+from fpmonitor.population.beside import SECOND_UNIT, USERS, unit_spectrum
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,10 +107,9 @@ def weigh(decision: Decision, source: SpectrumSource, *, new_users: bool) -> Evi
         factors=policy.sample.departure.factors,
     )
     units = {USERS: replace(test, draws=policy.draws)}
-    if policy.visits == "both":
-        units[PATH] = test
-    if policy.visits == "last+visit":
-        units[VISIT] = replace(test, draws=DRAWS)
+    if policy.visits in SECOND_UNIT:
+        unit, draws = SECOND_UNIT[policy.visits]
+        units[unit] = replace(test, draws=draws)
     found = source.spectra(sets)
     lowest = found if source.least is None else source.least.spectra(sets)
     return Evidence(

@@ -348,7 +348,7 @@ def followed_table(report: ExposureReport) -> Table:
             "for the same value, for parts that stayed (an API; of a user agent also family, "
             "version, system), or uses any method."
             f"{half} All upper limits hold together with probability {1 - report.delta:.6g}, and "
-            "so do all lower ones. Days must be chosen before looking, and users be as those who "
+            "so do all lower ones. This takes days chosen before looking, and users like those who "
             f"came back. They were seen{seen}: on days without a release more can be linked."
         ),
         columns=[
