@@ -437,7 +437,7 @@ def _planned(plan: ApiPlan, *, of_users: bool) -> dict[str, Any]:
     if of_users:
         return {name: row[name] for name in _OF_USERS}
     row.pop("users")
-    return row | asdict(participations_of(plan))
+    return row | participations_of(plan)
 
 
 def _note_trivial(

@@ -416,5 +416,4 @@ def smallest_threshold(
         )
         shown.show(store.members({"k": k}))
         return
-    found = histogram_options.read(apis or "").smallest_thresholds(delta)
-    shown.show(store.members(asdict(found)))
+    shown.show(store.members(histogram_options.read(apis or "").smallest_thresholds(delta)))

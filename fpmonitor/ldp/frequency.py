@@ -31,10 +31,6 @@ class FrequencyEstimate:
     # estimated.
     covariance: NDArray[np.float64]
 
-    def on_simplex(self) -> NDArray[np.float64]:
-        """Return the nearest distribution, shape (a,): not unbiased, but consistent."""
-        return project_to_simplex(self.frequencies)
-
 
 def estimate_frequencies(
     mechanism: PureMechanism, support_counts: ArrayLike, users: int
@@ -233,21 +229,6 @@ def decoding_matrix(mechanism: Mechanism) -> NDArray[np.float64]:
     total = matrix.sum(axis=1)
     weighted = matrix / np.where(total > 0, total, 1)[:, None]
     return np.asarray(np.linalg.solve(weighted.T @ matrix, weighted.T), dtype=np.float64)
-
-
-def project_to_simplex(frequencies: ArrayLike) -> NDArray[np.float64]:
-    """Return the nearest distribution in Euclidean distance, shape (a,).
-
-    Notes:
-        Held, Wolfe and Crowder (1974), "Validation of subgradient optimization": lower all by one
-        amount, and cut at 0.
-    """
-    wanted = np.asarray(frequencies, dtype=np.float64)
-    falling = np.sort(wanted)[::-1]
-    excess = (np.cumsum(falling) - 1) / np.arange(1, wanted.size + 1)
-    last = np.flatnonzero(falling > excess)[-1]
-    distribution = np.maximum(wanted - excess[last], 0)
-    return np.asarray(distribution / distribution.sum(), dtype=np.float64)
 
 
 def frequency_limits(

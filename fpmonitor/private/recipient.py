@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
 from fpmonitor.private.keys import KeyHolder, SealError, SecretKeys, has_length, open_message
-from fpmonitor.private.store import Outcome, Receipt, RoleStore, read_counts
+from fpmonitor.private.store import ConflictError, Outcome, Receipt, RoleStore, read_counts
 from fpmonitor.private.tokens import REDACTED, fitting, is_report, is_token
 from fpmonitor.private.wire import (
     ID_BYTES,
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 
 # Below this share of messages that open, the keys are wrong rather than the messages.
 _LEAST_OPENED = 0.1
-
-
-class WrongKeysError(InputError):
-    """Nearly nothing in a batch opens; nothing of it was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +122,7 @@ class Recipient(KeyHolder):
 
         Raises:
             WireError: The bytes are not a batch.
-            WrongKeysError: Fewer than one in ten messages open, and `drop` does not say that the
+            ConflictError: Fewer than one in ten messages open, and `drop` does not say that the
                 others may be lost; the batch can be taken later, with the right keys.
             InputError: The request is unknown; nothing is counted.
         """
@@ -204,7 +200,7 @@ def _check_keys(checked: Sequence[SealedReport | Outcome]) -> None:
     """Check that a fair share of the messages of a batch opens."""
     sealed = sum(found in ("unknown key", "does not open") for found in checked)
     if checked and len(checked) - sealed < _LEAST_OPENED * len(checked):
-        raise WrongKeysError(
+        raise ConflictError(
             f"batch: {sealed:,} of {len(checked):,} messages do not open with these keys",
             hint="put back the keys that they are sealed for, or drop the messages with --drop",
         )

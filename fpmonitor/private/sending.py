@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from fpmonitor.private.store import Receipt
 from fpmonitor.private.transport import (
     BYTES_TYPE,
-    Reply,
     RoleClient,
     UnreachableError,
     address_parts,
     authority_of,
+    read_answer,
     seconds_of,
 )
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.private.wire import HpkeConfig
 
-    Send = Callable[[bytes], Reply]
+    Send = Callable[[bytes], bytes]
 
 # The shuffler takes 4 MB at once; what fails is sent again as a whole.
 BODY_BYTES = 1_000_000
@@ -47,20 +47,19 @@ def through_relay(relay: RoleClient, gateway: HpkeConfig, shuffler: str) -> Send
     parts = address_parts(shuffler)
     authority = authority_of(parts)
 
-    def send(body: bytes) -> Reply:
+    def send(body: bytes) -> bytes:
         fields = (("content-type", BYTES_TYPE),)
         request = Request("POST", parts.scheme, authority, "/uploads", fields, body)
         sealed, exchange = seal_request(request.encode(), gateway)
         answer = relay.post("", sealed, REQUEST_TYPE)
-        response = decode_response(exchange.open_response(answer.content))
-        headers = dict(response.fields)
+        response = decode_response(exchange.open_response(answer))
         if response.status != 200:
             raise UnreachableError(
                 f"{shuffler}: {response.status} through the relay",
                 answered=True,
-                retry_after=seconds_of(headers.get("retry-after", "")),
+                retry_after=seconds_of(dict(response.fields).get("retry-after", "")),
             )
-        return Reply(headers.get("content-type", ""), response.content)
+        return response.content
 
     return send
 
@@ -74,11 +73,11 @@ def send_uploads(
     """
     outcomes: Counter[str] = Counter()
     for body in _bodies(uploads):
-        outcomes.update(_insist(send, body, tell).read(Receipt).outcomes)
+        outcomes.update(read_answer(_insist(send, body, tell), Receipt).outcomes)
     return dict(outcomes)
 
 
-def _insist(send: Send, body: bytes, tell: Callable[[str], None]) -> Reply:
+def _insist(send: Send, body: bytes, tell: Callable[[str], None]) -> bytes:
     for _ in range(_TRIES):
         try:
             return send(body)

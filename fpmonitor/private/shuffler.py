@@ -52,10 +52,6 @@ class PoolFullError(FpmonitorError):
     """The store of the shuffler is full; uploads may be sent again later."""
 
 
-class BelowMinimumError(ConflictError):
-    """A request cannot be closed without deleting answers; it stays open."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Message:
     """An upload without its outer layer; `refusal` is why it does not count."""
@@ -235,7 +231,7 @@ class Shuffler(KeyHolder):
 
         Raises:
             InputError: The request is unknown.
-            BelowMinimumError: The rest is below the minimum, or nothing arrived, and `drop` does
+            ConflictError: The rest is below the minimum, or nothing arrived, and `drop` does
                 not give it up.
         """
         if ask_id not in self.store.asks:
@@ -255,7 +251,7 @@ class Shuffler(KeyHolder):
             if waiting_messages >= minimum:
                 self._pass_on(ask_id, waiting_messages)
             elif not drop:
-                raise self._below_minimum(ask_id, waiting_messages, minimum)
+                raise _below_minimum(self.store.asks[ask_id], waiting_messages, minimum)
             else:
                 self.store.run("private/drop_all_held", ask=ask_id)
                 self.store.add_to_tally(
@@ -264,19 +260,6 @@ class Shuffler(KeyHolder):
             # A closed request takes nothing, so that no upload can be a repetition any more.
             self.store.run("private/forget_taken", ask=ask_id)
             self.store.run("private/close_ask", id=ask_id)
-
-    def _below_minimum(
-        self, ask_id: bytes, waiting_messages: int, minimum: int
-    ) -> BelowMinimumError:
-        """Say why a request is not closed: what is deleted then never comes again."""
-        ask = self.store.asks[ask_id]
-        waiting = (
-            f"{waiting_messages:,} messages wait" if waiting_messages else "no answer has arrived"
-        )
-        return BelowMinimumError(
-            f"{ask.words}: {waiting}, below the minimum of {minimum:,}: closing is final",
-            hint="wait for more answers, or give the round up with --drop, which deletes them",
-        )
 
     # ---- Sending
 
@@ -294,6 +277,15 @@ class Shuffler(KeyHolder):
         with self.store.transaction():
             self.store.run("private/drop_unsent", id=batch_id)
         self.store.wipe_log()
+
+
+def _below_minimum(ask: CollectionRequest, messages: int, minimum: int) -> ConflictError:
+    """Say why a request is not closed: what is deleted then never comes again."""
+    waiting = f"{messages:,} messages wait" if messages else "no answer has arrived"
+    return ConflictError(
+        f"{ask.words}: {waiting}, below the minimum of {minimum:,}: closing is final",
+        hint="wait for more answers, or give the round up with --drop, which deletes them",
+    )
 
 
 def upload_bytes(study: Study) -> int:

@@ -134,12 +134,6 @@ def kind_of_segment(segment: Path) -> Kind:
     return next(kind for kind in KINDS if kind == name)
 
 
-def read_frames(path: Path) -> Iterator[Content]:
-    """Read what a segment holds, in its order."""
-    for raw in raw_frames(path):
-        yield content_of(raw)
-
-
 def whole_frames(segment: Path) -> Iterator[Content]:
     """Read a segment up to where it is damaged."""
     yield from map(content_of, _whole_raw_frames(segment))
@@ -160,7 +154,7 @@ def names_of(content: Content) -> set[str]:
 
 
 def raw_frames(path: Path) -> Iterator[bytes]:
-    """Read the bytes of each frame; errors as of `read_frames`."""
+    """Read the bytes of each frame, up to a DamagedSegmentError."""
     with path.open("rb") as file:
         if file.read(START_BYTES)[: len(MAGIC)] != MAGIC:
             raise DamagedSegmentError(0)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from fpmonitor.population.exposure_index import IndexedExposure
+    from fpmonitor.serve.requests import RefusedRequestError
 
 _YEAR = 31_536_000
 PAGE_HEADERS = {
@@ -50,6 +51,11 @@ def service_files() -> list[Route]:
 def text_refusal(status: int, text: str, more: dict[str, str] | None = None) -> Response:
     """Return an error as a line of text."""
     return PlainTextResponse(text + "\n", status_code=status, headers=PAGE_HEADERS | (more or {}))
+
+
+def refused_as_text(refusal: RefusedRequestError) -> Response:
+    """Return an error of a request as a line of text."""
+    return text_refusal(refusal.status, str(refusal), refusal.headers)
 
 
 def draw_limits(explored: IndexedExposure, budget: float | None) -> str:

@@ -23,7 +23,6 @@ from fpmonitor.ldp.frequency import (
     estimate_frequencies,
     estimate_from_reports,
     frequency_limits,
-    project_to_simplex,
 )
 from fpmonitor.ldp.mechanisms import (
     LocalHash,
@@ -119,18 +118,6 @@ def test_the_two_estimates_of_randomised_response_agree() -> None:
     )
     assert one.frequencies == pytest.approx(other.frequencies)
     assert one.covariance == pytest.approx(other.covariance)
-
-
-@given(st.lists(st.floats(-2, 2), min_size=2, max_size=8))
-@settings(max_examples=60, deadline=None)
-def test_projection_gives_the_nearest_law(wanted: list[float]) -> None:
-    law = project_to_simplex(wanted)
-    assert law.min() >= 0
-    assert law.sum() == pytest.approx(1)
-    assert project_to_simplex(law) == pytest.approx(law, abs=1e-9)
-    slope = law - np.array(wanted)
-    # Optimality: no law is nearer in the direction of any corner.
-    assert slope.min() >= slope @ law - 1e-9
 
 
 @pytest.mark.long

@@ -19,9 +19,9 @@ from msgspec import structs
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.private.client import AnsweredRequests, fitting, seal_answers, seal_for_shuffler
 from fpmonitor.private.keys import SecretKeys, seal_message
-from fpmonitor.private.recipient import Recipient, WrongKeysError
-from fpmonitor.private.shuffler import BelowMinimumError, Shuffler, upload_bytes, upload_id
-from fpmonitor.private.store import ClosedAsk, RoleStore, incomplete, read_counts
+from fpmonitor.private.recipient import Recipient
+from fpmonitor.private.shuffler import Shuffler, upload_bytes, upload_id
+from fpmonitor.private.store import ClosedAsk, ConflictError, RoleStore, incomplete, read_counts
 from fpmonitor.private.study import (
     CollectionRequest,
     Randomisation,
@@ -203,12 +203,12 @@ def test_stores_are_for_their_owner_alone(world: World) -> None:
 def test_below_the_minimum_nothing_is_passed_on_even_when_the_ask_closes(world: World) -> None:
     world.shuffler.take([body(LAST, range(3))])
     assert world.shuffler.release() == 0
-    with pytest.raises(BelowMinimumError, match="3 messages wait, below the minimum of 4"):
+    with pytest.raises(ConflictError, match="3 messages wait, below the minimum of 4"):
         world.shuffler.close_ask(LAST.id)
     assert world.shuffler.store.tally()[LAST.id] == {"accepted": 3, "held": 3}
     assert world.shuffler.close_ask(LAST.id, drop=True) == ClosedAsk(0, 3)
     assert world.shuffler.close_ask(LAST.id) == ClosedAsk(0, 3)  # again: nothing changes
-    with pytest.raises(BelowMinimumError, match=r"round 1 .*: no answer has arrived"):
+    with pytest.raises(ConflictError, match=r"round 1 .*: no answer has arrived"):
         world.shuffler.close_ask(FIRST.id)
     assert not world.shuffler.store.is_closed(FIRST.id)
     assert not world.shuffler.unsent()
@@ -415,7 +415,7 @@ def test_a_batch_that_the_keys_do_not_open_waits_for_the_right_ones(opened: Open
     role = opened.recipient(ring.rotated().retired(1))
     role.add_ask(LAST)
     data = batch_of(*(report_of(GOOD) for _ in range(10)))
-    with pytest.raises(WrongKeysError, match="10 of 10 messages do not open"):
+    with pytest.raises(ConflictError, match="10 of 10 messages do not open"):
         role.take(data)
     assert role.store.tally()[LAST.id] == {}
     role.use_keys(ring)

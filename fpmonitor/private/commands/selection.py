@@ -610,12 +610,12 @@ def _pilot(folder: Path, named: Collection[str]) -> Output:
     with resources.as_file(resources.files("fpmonitor.fixtures") / "logs") as logs:
         table, _ = tokens_of_users(logs / "browsers-3.parquet", terms.apis, quiet=True)
     found = two_rounds(folder, terms, table.head(_PILOT_USERS).rows(named=True))
-    emit(picture(found), folder / "who-learns-what.svg")
+    emit(picture(*found), folder / "who-learns-what.svg")
     note(
         f"In {folder}: study.json, round-1.json, round-2.json, selection.json, who-learns-what.svg "
         "and a folder for each role; docs/private-services.md goes on with services"
     )
-    return tables.comparison(found.comparison)
+    return tables.comparison(found[1])
 
 
 def _write_ask(study: Study, ask: CollectionRequest | None, output: Path) -> None:

@@ -219,12 +219,16 @@ class _Users:
 def _check_key(key: HpkeConfig, role: Role, address: str) -> None:
     """Refuse to seal for a key that a role which answers does not have: nobody could open it."""
     from fpmonitor.private.keys import PublicKeys  # noqa: PLC0415 -- an extra
-    from fpmonitor.private.transport import RoleClient, UnreachableError  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.transport import (  # noqa: PLC0415 -- an extra
+        RoleClient,
+        UnreachableError,
+        read_answer,
+    )
     from fpmonitor.private.wire import decode_configs  # noqa: PLC0415 -- an extra
 
     try:
         with RoleClient(address) as service:
-            now = service.get("/keys").read(PublicKeys)
+            now = read_answer(service.get("/keys"), PublicKeys)
     except UnreachableError as error:
         if role == "shuffler":  # nothing can be sent either
             raise
