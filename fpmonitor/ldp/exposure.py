@@ -20,7 +20,7 @@ from fpmonitor.ldp.frequency import (
     least_share_inside,
     limits_from_reports,
 )
-from fpmonitor.ldp.mechanisms import PureMechanism, StochasticMatrix
+from fpmonitor.ldp.mechanisms import Mechanism, StochasticMatrix
 from fpmonitor.policy import check_threshold
 
 _CELLS = 3_000
@@ -33,7 +33,7 @@ _SUM_TOLERANCE = 1e-12
 class ApiReports:
     """Reports on one API."""
 
-    mechanism: PureMechanism | StochasticMatrix  # How the reports were made.
+    mechanism: Mechanism  # How the reports were made.
     # int64: reports that support each value, shape (a,); for a matrix, the reports of each number,
     # shape (b,).
     support_counts: NDArray[np.int64]

@@ -136,7 +136,7 @@ def _moments(
 
 
 def least_share_inside(
-    mechanism: PureMechanism | StochasticMatrix,
+    mechanism: Mechanism,
     counts: ArrayLike,
     users: int,
     places: NDArray[np.intp],

@@ -13,7 +13,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import scipy
@@ -33,25 +32,6 @@ from fpmonitor.ldp.subsets import SubsetSelection
 
 _SUM_TOLERANCE = 1e-9
 _BLOCK_CELLS = 4_000_000
-
-
-class Mechanism(Protocol):
-    """What every mechanism provides."""
-
-    @property
-    def values(self) -> int:
-        """Number of values, `a`."""
-
-    @property
-    def ldp_level(self) -> float:
-        """Least epsilon, nats, for which the mechanism is locally differentially private."""
-
-    @property
-    def independent_bits(self) -> tuple[float, float] | None:
-        """Probabilities (own value, other value) when supports of values are independent bits."""
-
-    def matrix(self) -> NDArray[np.float64]:
-        """Probabilities `Q[y, x]`, shape (reports, values), columns summing to 1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -359,6 +339,10 @@ class LocalHash:
 
 
 PureMechanism = RandomisedResponse | UnaryEncoding | LocalHash | SubsetSelection
+# All have `values`, `a`; `ldp_level`, the least epsilon, nats, for which they are locally private;
+# `independent_bits`, the support probabilities of the own and of another value where supports are
+# independent bits; and `matrix`, `Q[y, x]`, whose columns sum to 1.
+Mechanism = PureMechanism | StochasticMatrix
 
 
 def basic_rappor(values: int, epsilon: float) -> UnaryEncoding:

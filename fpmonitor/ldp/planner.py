@@ -158,7 +158,7 @@ def _compared(
     name: str,
     prior: DirichletPrior,
     users: int,
-    found: tuple[float, PureMechanism | StochasticMatrix] | None,
+    found: tuple[float, Mechanism] | None,
     seed: int,
 ) -> ComparedMechanism:
     if found is None:
@@ -190,7 +190,7 @@ def _private(
     return replace(row, average_privacy=average_privacy(mechanism, prior))
 
 
-def _frequency_error(mechanism: PureMechanism | StochasticMatrix, users: int) -> float:
+def _frequency_error(mechanism: Mechanism, users: int) -> float:
     """Return the standard error of the share of a value where all are as frequent."""
     if isinstance(mechanism, StochasticMatrix):
         scores = decoding_matrix(mechanism)[0]
@@ -201,7 +201,7 @@ def _frequency_error(mechanism: PureMechanism | StochasticMatrix, users: int) ->
     return math.sqrt(chance * (1 - chance) / users) / gain
 
 
-def _hash_range(mechanism: PureMechanism | StochasticMatrix) -> int | None:
+def _hash_range(mechanism: Mechanism) -> int | None:
     return mechanism.hash_range if isinstance(mechanism, LocalHash) else None
 
 
@@ -260,13 +260,13 @@ class ApiPlan:
     # mechanism, epsilon: The protocol that meets the accuracy with the greatest average privacy,
     # and its least epsilon, nats; None when none does. At a given epsilon, the mechanism that tells
     # most, which may be the best `matrix`.
-    mechanism: str | None
-    epsilon: float | None
-    hash_range: int | None  # Number of hashes of local hashing; None for others.
-    average_privacy: float | None  # `S_mu` of it under Jeffreys' prior, a share.
+    mechanism: str | None = None
+    epsilon: float | None = None
+    hash_range: int | None = None  # Number of hashes of local hashing; None for others.
+    average_privacy: float | None = None  # `S_mu` of it under Jeffreys' prior, a share.
     # Half the expected distance of the limits of the exposure, a share of the users; None at a
     # given epsilon.
-    accuracy: float | None
+    accuracy: float | None = None
     # Number of users whose answers are expected to prove the exposure within a given budget, 0
     # where so few values cannot expose more; None without a budget.
     users: int | None = None
@@ -333,7 +333,8 @@ def plan_api(
                 accuracy=half_width_within(series[first]),
             )
             plans.append(plan)
-    return max(plans, key=lambda plan: plan.average_privacy or 0.0, default=_nothing(api, values))
+    nothing = ApiPlan(api=api, values=values)
+    return max(plans, key=lambda plan: plan.average_privacy or 0.0, default=nothing)
 
 
 def fewest_users(
@@ -361,7 +362,7 @@ def fewest_users(
     check_epsilon(epsilon)
     values = spectrum.support
     if needs_no_answers(values, k=k, population=population, accuracy=budget / 2):
-        return replace(_nothing(api, values), epsilon=epsilon, users=0)
+        return ApiPlan(api=api, values=values, epsilon=epsilon, users=0)
     plans = []
     for name in _ALL if values > 1 else ():
         mechanism = _ALL[name](values, epsilon)
@@ -382,11 +383,11 @@ def fewest_users(
                 epsilon=epsilon,
                 hash_range=_hash_range(mechanism),
                 average_privacy=average_privacy(mechanism, prior),
-                accuracy=None,
                 users=users,
             )
             plans.append(plan)
-    return min(plans, key=lambda plan: plan.users or 0, default=_nothing(api, values))
+    nothing = ApiPlan(api=api, values=values)
+    return min(plans, key=lambda plan: plan.users or 0, default=nothing)
 
 
 def _first_within(upper: Callable[[int], float], budget: float) -> int | None:
@@ -409,18 +410,6 @@ def needs_no_answers(values: int, *, k: int, population: int, accuracy: float) -
     return values * most_exposed(k, population) <= 2 * accuracy
 
 
-def _nothing(api: str, values: int) -> ApiPlan:
-    return ApiPlan(
-        api=api,
-        values=values,
-        mechanism=None,
-        epsilon=None,
-        hash_range=None,
-        average_privacy=None,
-        accuracy=None,
-    )
-
-
 def most_telling(api: str, values: int, epsilon: float) -> ApiPlan:
     """Return the mechanism of greatest asymptotic utility at an LDP level, Jeffreys' prior.
 
@@ -435,7 +424,7 @@ def most_telling(api: str, values: int, epsilon: float) -> ApiPlan:
     """
     check_epsilon(epsilon)
     if values < 2:
-        return _nothing(api, values)
+        return ApiPlan(api=api, values=values)
     rows = compare_at_equal_terms(values, 1, epsilon=epsilon)
     found = max(rows, key=lambda row: row.participation or 0.0)
     plan = ApiPlan(
@@ -445,7 +434,6 @@ def most_telling(api: str, values: int, epsilon: float) -> ApiPlan:
         epsilon=epsilon,
         hash_range=found.hash_range,
         average_privacy=found.average_privacy,
-        accuracy=None,
     )
     if values > MAX_PLANNED_VALUES:
         return plan

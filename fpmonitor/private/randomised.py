@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.composition import SizedTails
 from fpmonitor.ldp.exposure import ApiReports, randomised_limits
-from fpmonitor.ldp.mechanisms import HashedReports, LocalHash, PureMechanism, StochasticMatrix
+from fpmonitor.ldp.mechanisms import HashedReports, LocalHash, Mechanism, StochasticMatrix
 from fpmonitor.ldp.planner import PROTOCOLS, ApiPlan, plan_api
 from fpmonitor.private.counts import ApiSet, projected
 from fpmonitor.private.study import (
@@ -73,7 +73,7 @@ class RandomisedAnswers:
     counts: Mapping[tuple[str, ...], int]
 
 
-def mechanism_of(plan: Randomisation) -> PureMechanism | StochasticMatrix:
+def mechanism_of(plan: Randomisation) -> Mechanism:
     """Return the mechanism that users apply."""
     if plan.matrix is not None:
         return StochasticMatrix(np.array(plan.matrix) / MATRIX_TOTAL)

@@ -18,7 +18,7 @@ from fpmonitor.private.transport import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from fpmonitor.private.wire import HpkeConfig
 
@@ -65,14 +65,14 @@ def through_relay(relay: RoleClient, gateway: HpkeConfig, shuffler: str) -> Send
 
 
 def send_uploads(
-    uploads: Iterable[bytes], send: Send, tell: Callable[[str], None] = lambda _: None
+    bodies: Iterable[bytes], send: Send, tell: Callable[[str], None] = lambda _: None
 ) -> dict[str, int]:
-    """Send sealed uploads in large bodies; return the number of messages by outcome.
+    """Send bodies of sealed uploads; return the number of messages by outcome.
 
     A busy shuffler is retried a few times, after as long as it says; `tell` is called then.
     """
     outcomes: Counter[str] = Counter()
-    for body in _bodies(uploads):
+    for body in bodies:
         outcomes.update(read_answer(_insist(send, body, tell), Receipt).outcomes)
     return dict(outcomes)
 
@@ -88,16 +88,3 @@ def _insist(send: Send, body: bytes, tell: Callable[[str], None]) -> bytes:
             tell(f"{error.message}; again in {seconds} s")
             time.sleep(seconds)
     return send(body)
-
-
-def _bodies(uploads: Iterable[bytes]) -> Iterator[bytes]:
-    waiting: list[bytes] = []
-    size = 0
-    for upload in uploads:
-        if waiting and size + len(upload) > BODY_BYTES:
-            yield b"".join(waiting)
-            waiting, size = [], 0
-        waiting.append(upload)
-        size += len(upload)
-    if waiting:
-        yield b"".join(waiting)

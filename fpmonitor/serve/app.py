@@ -26,7 +26,6 @@ from fpmonitor.serve.auth import ASK_FOR_TOKEN, write_key
 from fpmonitor.serve.below import asked_app
 from fpmonitor.serve.dashboard import PEOPLE
 from fpmonitor.serve.door import Door
-from fpmonitor.serve.frames import kind_of_content
 from fpmonitor.serve.log import log
 from fpmonitor.serve.pages import refused_as_text, service_files
 from fpmonitor.serve.programs import GAUGES, PROGRAMS
@@ -210,7 +209,7 @@ class _Collect:
             log("disk", reason="the spool cannot be written")
             raise RefusedRequestError(503, "records cannot be kept now", retry_after=60) from error
         for content in found.contents:
-            service.metrics.accepted.add(kind_of_content(content), amount=len(content.records))
+            service.metrics.accepted.add(content.kind, amount=len(content.records))
         answer = b'{"accepted":%d,"refused":%d}' % (found.records, found.refused)
         return Response(answer, 202, HEADERS, media_type="application/json")
 

@@ -14,7 +14,6 @@ import struct
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,6 +23,8 @@ from fpmonitor.serve.asked import ForwardedAnswer, ForwardedRequest, respond
 from fpmonitor.serve.moving import Moved
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from starlette.types import ASGIApp
 
     from fpmonitor.serve.config import ServeConfig
@@ -72,7 +73,7 @@ class Apart:
     """Questions in a process below this one."""
 
     def __init__(self, config: ServeConfig, key_file: Path | None) -> None:
-        self._start = msgspec.json.encode((untied(config), key_file and str(key_file)))
+        self._start = msgspec.json.encode((config, key_file), enc_hook=str)
         self._below: _Below | None = None
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
         self._numbers = itertools.count()
@@ -177,12 +178,6 @@ async def _ended_within(process: asyncio.subprocess.Process, seconds: float) -> 
 
 def _ended() -> StoreError:
     return StoreError("the process that has the database has ended")
-
-
-def untied(config: ServeConfig) -> dict[str, Any]:
-    """Return settings as JSON has them."""
-    found = {name: getattr(config, name) for name in config.__dataclass_fields__}
-    return {name: str(one) if isinstance(one, Path) else one for name, one in found.items()}
 
 
 def framed(content: bytes) -> bytes:

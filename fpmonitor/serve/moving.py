@@ -18,7 +18,6 @@ from fpmonitor.serve.frames import (
     damaged_part,
     halve,
     kind_of_segment,
-    names_of,
     whole_frames,
 )
 from fpmonitor.serve.segments import ObservationSegment, ReportSegment, ResultSegment, as_lines
@@ -78,7 +77,7 @@ def _stored(monitor: Monitor, segment: Path, refused: Path) -> Moved:
         calls = store_demand(database, log, ReportSegment())
         return Moved(kind, calls.stored, calls.rejected + bool(damaged))
     # In the order of arrival, not of a set: tried again, the same names must find room.
-    brought = dict.fromkeys(name for one in whole_frames(segment) for name in sorted(names_of(one)))
+    brought = dict.fromkeys(name for one in whole_frames(segment) for name in sorted(one.names))
     taken = _names_with_room(monitor, brought)
     if taken is not None:
         # Before the rest is stored: after a crash the segment adds nothing, and is looked at again.

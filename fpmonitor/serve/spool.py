@@ -36,8 +36,6 @@ from fpmonitor.serve.frames import (
     Kind,
     cut_torn_frame,
     frame_of,
-    kind_of_content,
-    names_of,
     sizes_by_source,
     start_of_segment,
     whole_frames,
@@ -156,12 +154,12 @@ class Spool:
         for segment in [*self.ready(), *(self._path(kind, _OPEN) for kind in KINDS)]:
             if segment.exists():
                 for content in whole_frames(segment):
-                    found.setdefault(content.source, set()).update(names_of(content))
+                    found.setdefault(content.source, set()).update(content.names)
         return found
 
     async def append(self, source: str, contents: Iterable[Content]) -> None:
         """Append what one request of a source brought; returns when it is on disk."""
-        one = source, {kind_of_content(content): frame_of(content) for content in contents}
+        one = source, {content.kind: frame_of(content) for content in contents}
         self._queued[source] += _size_of(one)
         try:
             await self._queue.put(one)

@@ -87,7 +87,12 @@ def seal_records(
     `fpmonitor.private.client.seal_answers`.
     """
     from fpmonitor.private.client import AnsweredRequests  # noqa: PLC0415 -- an extra
-    from fpmonitor.private.sending import send_uploads, straight, through_relay  # noqa: PLC0415
+    from fpmonitor.private.sending import (  # noqa: PLC0415 -- an extra
+        BODY_BYTES,
+        send_uploads,
+        straight,
+        through_relay,
+    )
     from fpmonitor.private.shuffler import upload_bytes  # noqa: PLC0415 -- an extra
     from fpmonitor.private.transport import RoleClient  # noqa: PLC0415 -- an extra
 
@@ -121,7 +126,8 @@ def seal_records(
         if service is None or to is None:
             return
         send = straight(service) if relay is None else through_relay(service, users.shuffler, to)
-        row = send_uploads(file_parts(path, size), send, note)
+        # All uploads of a study have one length: bodies end between two of them.
+        row = send_uploads(file_parts(path, max(BODY_BYTES // size, 1) * size), send, note)
     show(tables.tally([row], row), None, None)
     _check_taken(row)
 
