@@ -105,6 +105,9 @@ class Shuffler(KeyHolder):
             # Outside of the transaction, which keeps all others from the store.
             opened = [list(self._messages(body)) for body in bodies]
             with self.store.transaction():
+                # `private shuffle --close` may have closed a request beside this service: what is
+                # taken after that would be held for ever.
+                self.store.refresh()
                 return [self._kept(messages) for messages in opened]
 
     def _check_room(self, more: int) -> None:
@@ -152,7 +155,10 @@ class Shuffler(KeyHolder):
             else:
                 by_ask[message.ask][message.refusal] += 1
         for ask_id, group in opened.items():
-            by_ask[ask_id] += self._keep(ask_id, group)
+            if self.store.is_closed(ask_id):
+                by_ask[ask_id]["closed ask"] += len(group)
+            else:
+                by_ask[ask_id] += self._keep(ask_id, group)
         for ask_id, outcomes in by_ask.items():
             self.store.add_to_tally(ask_id, outcomes)
             self.store.add_to_tally(ask_id, {"held": outcomes["accepted"]})
@@ -247,6 +253,9 @@ class Shuffler(KeyHolder):
 
     def _close(self, ask_id: bytes, *, drop: bool) -> None:
         with self.store.transaction():
+            self.store.refresh()
+            if self.store.is_closed(ask_id):
+                return
             waiting_messages, minimum = self.store.tally()[ask_id]["held"], self.minimum(ask_id)
             if waiting_messages >= minimum:
                 self._pass_on(ask_id, waiting_messages)

@@ -27,6 +27,7 @@ import msgspec
 from fpmonitor.closing import Closing
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.private.study import CollectionRequest, Role, Study, check_ask
+from fpmonitor.safe_files import whole_file
 from fpmonitor.sql import statement
 
 Outcome = Literal[
@@ -130,6 +131,7 @@ class RoleStore(Closing):
         self.path = path
         self.study = study
         self._lock = threading.RLock()
+        self._seen_version = 0
         self._connection = _opened(path)
         try:
             with self.transaction():
@@ -137,7 +139,7 @@ class RoleStore(Closing):
                 for name in (*_COMMON, *_SCHEMA[role]):
                     self.run(name)
                 self._keep_study()
-            self.load_asks()
+            self.refresh()
         except BaseException:
             self.close()
             raise
@@ -253,6 +255,14 @@ class RoleStore(Closing):
         self._asks = {ask_id: CollectionRequest.from_bytes(content) for ask_id, content, _ in rows}
         self._closed = {ask_id for ask_id, _, closed in rows if closed}
 
+    def refresh(self) -> None:
+        """Read the requests again if another process has changed the file."""
+        # Parsing them for each group of uploads would take longer than storing these.
+        [(version,)] = self._connection.execute("PRAGMA data_version")
+        if version != self._seen_version:
+            self._seen_version = version
+            self.load_asks()
+
     def added(self) -> dict[bytes, float]:
         """Return when each request was added, in seconds since 1970."""
         return dict(self.rows("private/added"))
@@ -282,16 +292,14 @@ class RoleStore(Closing):
 
     def backup(self, path: Path) -> None:
         """Write a whole copy of the store to a new file, also while a service uses the store."""
+        if path.exists():
+            raise StoreError(f"{path}: cannot be written (it exists)")
         try:
-            # SQLite would make it readable by all, and takes an empty file.
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        except OSError as error:
-            raise StoreError(f"{path}: cannot be written ({error})") from error
-        try:
-            with self._lock:
-                self._connection.execute("VACUUM INTO ?", (str(path),))
+            # SQLite would make it readable by all, and takes an empty file; and after a kill the
+            # part of a copy would have its name.
+            with whole_file(path, 0o600) as scratch, self._lock:
+                self._connection.execute("VACUUM INTO ?", (str(scratch),))
         except sqlite3.Error as error:
-            path.unlink(missing_ok=True)
             raise StoreError(f"{path}: cannot be written ({error})") from error
 
     def _keep_study(self) -> None:

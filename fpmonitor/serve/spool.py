@@ -79,8 +79,10 @@ class Spool:
         for kind in KINDS:
             self._recover(kind)
         shutil.rmtree(self.folder / PARTS, ignore_errors=True)
-        for unfinished in (self.folder / REFUSED).glob(".*"):  # else they would count for ever
-            unfinished.unlink()
+        # Files that a kill cut short: in `refused` they would count for ever.
+        for pattern in (".probe.*", ".accounts.json.*", f"{REFUSED}/.*"):
+            for unfinished in folder.glob(pattern):
+                unfinished.unlink()
         self._queued: Counter[str] = Counter()
         self._kept: Counter[str] = Counter()
         self._in_open: dict[Kind, Counter[str]] = {kind: Counter() for kind in KINDS}

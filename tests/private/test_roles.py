@@ -655,6 +655,31 @@ def test_two_who_tell_a_recipient_of_a_close_at_once_count_its_messages_once(
     assert store.tally()[FIRST.id]["passed on"] == 9
 
 
+def test_what_arrives_after_another_process_closed_a_request_is_refused(opened: Opened) -> None:
+    """`private shuffle --close` beside the service: it was taken, and held for ever."""
+    service, command = opened.shuffler(), opened.shuffler()
+    service.add_ask(LAST)
+    command.add_ask(LAST)
+    assert service.take([body(LAST, range(4))])[0].accepted == 4
+    assert command.close_ask(LAST.id).passed_on == 4
+    assert service.take([body(LAST, range(4, 8))])[0].refused == {"closed ask": 4}
+    assert service.close_ask(LAST.id).passed_on == 4, "closing again changes nothing"
+
+
+def test_a_copy_has_its_name_when_it_is_whole(world: World, tmp_path: Path) -> None:
+    """A kill left the part of a copy under its name."""
+    store, seen = world.shuffler.store, list[bool]()
+
+    def look() -> int:
+        seen.append((tmp_path / "copy.db").exists())
+        return 0
+
+    store._connection.set_progress_handler(look, 1)
+    store.backup(tmp_path / "copy.db")
+    assert seen
+    assert not any(seen)
+
+
 def test_a_copy_that_fails_leaves_no_file(world: World, tmp_path: Path) -> None:
     store = world.shuffler.store
     with store.transaction(), pytest.raises(StoreError):  # which SQLite refuses to copy

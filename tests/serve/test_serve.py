@@ -1608,6 +1608,16 @@ def test_what_the_database_refuses_counts_towards_the_limit(tmp_path: Path) -> N
         assert sent.status_code == 202
 
 
+def test_what_a_kill_cut_short_stays_in_no_spool(tmp_path: Path) -> None:
+    (tmp_path / "refused").mkdir()
+    left = [".probe.0123abcd", ".accounts.json.0123abcd", "refused/.1.jsonl.0123abcd"]
+    for name in left:
+        (tmp_path / name).write_text("part")
+    (tmp_path / "history.jsonl").write_text("{}")
+    Spool(tmp_path).close()
+    assert [one.name for one in tmp_path.rglob("*") if one.is_file()] == ["history.jsonl"]
+
+
 HOLD = """
 import duckdb, sys
 connection = duckdb.connect(sys.argv[1])
