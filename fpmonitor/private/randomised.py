@@ -394,14 +394,13 @@ def randomised_ask(
     plans: Mapping[str, Randomisation],
     *,
     epoch: int,
-    round_number: int = 1,
     size: int = 1,
 ) -> CollectionRequest:
-    """Return the request for all sets of a size of the planned APIs; others are not requested."""
+    """Return round 1: all sets of a size of the planned APIs; others are not requested."""
     ask = CollectionRequest(
         study=study.id.hex(),
         epoch=epoch,
-        round=round_number,
+        round=1,
         recipient="curator",
         sets=tuple(itertools.combinations(sorted(plans), min(size, len(plans)))),
         randomise=plans,

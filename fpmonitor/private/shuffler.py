@@ -118,6 +118,7 @@ class Shuffler(KeyHolder):
         try:
             for upload in decode_uploads(body):
                 yield self._message(upload)
+        # What stands before it counts: a body may have the uploads of many users.
         except WireError:
             yield _Message(NO_ASK, refusal="unreadable")
 

@@ -66,7 +66,9 @@ _BUSY_SECONDS = 20.0
 _PRAGMAS = (
     "page_size = 8192",  # fits several messages of the usual length
     "journal_mode = WAL",
+    # A receipt says that messages are on disk; in this mode NORMAL would lose them with the power.
     "synchronous = FULL",
+    # Messages that were passed on must not be read off the free pages of the file.
     "secure_delete = ON",
     # Messages go to random pages: the longer the log, the more share a page.
     "wal_autocheckpoint = 8000",

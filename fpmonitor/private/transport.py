@@ -113,7 +113,8 @@ class RoleClient(Closing):
             self._connection.close()
             if late.is_set():
                 raise self._late() from error
-            if kept_alive:  # the service may have closed it meanwhile
+            # The service may have closed it meanwhile; whatever is sent twice counts once there.
+            if kept_alive:
                 return self._request(method, path, content, content_type)
             raise UnreachableError(
                 f"{self.address}: no answer ({type(error).__name__})",

@@ -176,6 +176,7 @@ def decode_batch(data: bytes) -> Batch:
         raise WireError("batch: does not begin as a batch of version 1")
     ask, batch_id = reader.take(ID_BYTES), reader.take(ID_BYTES)
     (count,) = reader.numbers(">I")
+    # No frame is shorter than its 7 bytes of head: four billion are refused before one is read.
     if count * 7 > reader.left:
         raise WireError("batch: cut short")
     frames = tuple(reader.frame() for _ in range(count))

@@ -42,11 +42,7 @@ class Door:
         self._room = BodyBudget()
 
     def reader(self, request: Request) -> str:
-        """Name of who may read, `local` where there is no token.
-
-        Raises:
-            RefusedRequestError: Who asks may read nothing.
-        """
+        """Name of who may read, `local` where there is no token; an error for who may not."""
         readers = self._readers
         key = readers.reader_of(bearer_token(request))
         is_token = (lambda _: key is not None) if readers.wants_read_token else None

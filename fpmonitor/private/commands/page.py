@@ -51,10 +51,6 @@ def sealing_lines(
         to: URL of the shuffler.
         study, ask: The terms, and the request that is answered.
         shuffler_keys, recipient_keys: `HpkeConfigList` of each.
-
-    Raises:
-        InputError: The request violates the terms of the study, or a list has no key for our
-            algorithms.
     """
     check_ask(study, ask)
     for keys in (shuffler_keys, recipient_keys):

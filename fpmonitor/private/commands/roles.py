@@ -254,6 +254,7 @@ def publish(*, ask: PATH_OF_ASK, folder: FOLDER) -> None:
     question = CollectionRequest.read(ask)
     curator = folder_of(folder, "curator")
     new = False
+    # The curator knows of requests for the analyst, too: each number of a round is used once.
     for role in dict.fromkeys(("curator", question.recipient, "shuffler")):
         with curator.service(role) as service:
             answer = service.post("/asks", question.to_bytes(), "application/json")
