@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
@@ -27,41 +27,14 @@ from fpmonitor.private.wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.private.study import CollectionRequest, Randomisation, Study
+    from fpmonitor.private.study import CollectionRequest, Study
 
 
 # Below this share of messages that open, the keys are wrong rather than the messages.
 _LEAST_OPENED = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """The possible answers to one set."""
-
-    limit: int  # Length of the longest token, bytes.
-    # Possible tokens of each API; null where any is possible.
-    allowed: tuple[frozenset[str] | None, ...]
-    # Randomisation of each API whose reports are not values; null where there is none.
-    reports: tuple[Randomisation | None, ...]
-
-    def fits(self, tokens: tuple[str, ...]) -> bool:
-        """Whether the tokens are a possible answer to the request."""
-        return len(tokens) == len(self.allowed) and all(
-            self._fits(token, allowed, plan)
-            for token, allowed, plan in zip(tokens, self.allowed, self.reports, strict=True)
-        )
-
-    def _fits(self, token: str, allowed: frozenset[str] | None, plan: Randomisation | None) -> bool:
-        if len(token.encode()) > self.limit:
-            return False
-        if allowed is not None:
-            return token in allowed
-        if plan is not None:
-            return is_report(token, plan)
-        return is_token(token)
 
 
 class Recipient(KeyHolder):
@@ -83,7 +56,8 @@ class Recipient(KeyHolder):
             )
         super().__init__(ring.role, ring)
         self.store = RoleStore(path, study, ring.role)
-        self._forms: dict[bytes, tuple[_Form, ...]] = {}
+        # Of each set of a request, whether tokens are a possible answer.
+        self._forms: dict[bytes, list[Callable[[tuple[str, ...]], bool]]] = {}
         for ask in self.asks:
             self._forms[ask.id] = _forms(study, ask)
 
@@ -174,7 +148,7 @@ class Recipient(KeyHolder):
         forms = self._forms[ask_id]
         if report.set_index >= len(forms):
             return "unknown set"
-        return report if forms[report.set_index].fits(report.tokens) else "wrong tokens"
+        return report if forms[report.set_index](report.tokens) else "wrong tokens"
 
     def _is_new(self, ask_id: bytes, nonce: bytes) -> bool:
         digest = hashlib.sha256(ask_id + nonce).digest()[:ID_BYTES]
@@ -206,24 +180,37 @@ def _check_keys(checked: Sequence[SealedReport | Outcome]) -> None:
         )
 
 
-def _forms(study: Study, ask: CollectionRequest) -> tuple[_Form, ...]:
-    return tuple(_form(study, ask, apis) for apis in ask.sets)
+def _forms(study: Study, ask: CollectionRequest) -> list[Callable[[tuple[str, ...]], bool]]:
+    return [_form(study, ask, apis) for apis in ask.sets]
 
 
-def _form(study: Study, ask: CollectionRequest, apis: tuple[str, ...]) -> _Form:
+def _form(
+    study: Study, ask: CollectionRequest, apis: tuple[str, ...]
+) -> Callable[[tuple[str, ...]], bool]:
     limit = token_limit(study.report_bytes, apis)
+    checks = [_token_check(study, ask, api, limit) for api in apis]
 
-    def allowed(api: str) -> frozenset[str] | None:
-        if api in ask.redact:
-            shown = {*ask.redact[api].keep, REDACTED}
-        elif api in ask.randomise and ask.randomise[api].mechanism == "grr":
-            shown = set(ask.randomise[api].values)
-        else:
-            return None
-        return frozenset(fitting(token, limit, study.id) for token in shown)
+    def fits(tokens: tuple[str, ...]) -> bool:
+        return len(tokens) == len(checks) and all(
+            len(token.encode()) <= limit and check(token)
+            for token, check in zip(tokens, checks, strict=True)
+        )
 
-    def report(api: str) -> Randomisation | None:
-        plan = ask.randomise.get(api)
-        return None if plan is None or plan.mechanism == "grr" else plan
+    return fits
 
-    return _Form(limit, tuple(map(allowed, apis)), tuple(map(report, apis)))
+
+def _token_check(
+    study: Study, ask: CollectionRequest, api: str, limit: int
+) -> Callable[[str], bool]:
+    """Return whether a token is a possible report on an API, but for its length."""
+    plan = ask.randomise.get(api)
+    if api in ask.redact:
+        shown = {*ask.redact[api].keep, REDACTED}
+    elif plan is None:
+        return is_token
+    elif plan.mechanism == "grr":
+        shown = set(plan.values)
+    else:
+        return partial(is_report, plan=plan)
+    # Listed as in a report on that API alone; a larger set has less room, and sends digests.
+    return frozenset(fitting(token, limit, study.id) for token in shown).__contains__
