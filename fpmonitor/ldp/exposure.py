@@ -104,7 +104,7 @@ def randomised_limits(
         _bound,
         edges=edges,
         masses=edges * exposed,
-        ranges=np.searchsorted(edges, boxes),
+        ranges=np.searchsorted(edges, boxes).tolist(),
         times=np.bincount(inverse.reshape(-1), weights=times).astype(np.float64),
     )
     # p times a falling probability: in a cell at most its right end by the value at its left.
@@ -126,7 +126,7 @@ def _bound(
     sign: int,
     edges: NDArray[np.float64],
     masses: NDArray[np.float64],
-    ranges: NDArray[np.intp],
+    ranges: list[tuple[int, int]],
     times: NDArray[np.float64],
 ) -> float:
     """Bound the exposed mass from above (`sign` 1) or below (-1), given its bounds in cells.
