@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.ldp.frequency import (
-    FrequencyEstimate,
     check_report_counts,
     estimate_frequencies,
     estimate_from_reports,
@@ -39,10 +38,10 @@ class ApiReports:
     support_counts: NDArray[np.int64]
     users: int  # Number of reports.
 
-    def estimate(self) -> FrequencyEstimate:
-        """Return unbiased frequencies of the values."""
+    def frequencies(self) -> NDArray[np.float64]:
+        """Return unbiased frequencies of the values, shape (a,)."""
         if isinstance(self.mechanism, StochasticMatrix):
-            return estimate_from_reports(self.mechanism, self._report_counts(self.mechanism))
+            return estimate_from_reports(self.mechanism, self._report_counts(self.mechanism))[0]
         return estimate_frequencies(self.mechanism, self.support_counts, self.users)
 
     def limits(self, delta: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

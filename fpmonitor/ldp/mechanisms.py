@@ -138,11 +138,6 @@ class RandomisedResponse:
         """Probability of reporting a given other value."""
         return 1 / (math.exp(self.epsilon) + self.values - 1)
 
-    @property
-    def joint_supports(self) -> tuple[float, float]:
-        """A report supports no two values."""
-        return 0.0, 0.0
-
     def distinct_rows(
         self, alpha: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -207,11 +202,6 @@ class UnaryEncoding:
         if self.false_support == 0:
             return None
         return self.true_support, self.false_support
-
-    @property
-    def joint_supports(self) -> tuple[float, float]:
-        """Probabilities that a report supports the own and another value; two other ones."""
-        return self.true_support * self.false_support, self.false_support**2
 
     def matrix(self) -> NDArray[np.float64]:
         """Probabilities `Q[y, x]` of all `2^a` bit strings, value 0 being the lowest bit."""
@@ -299,11 +289,6 @@ class LocalHash:
     def independent_bits(self) -> tuple[float, float]:
         """The two probabilities."""
         return self.true_support, self.false_support
-
-    @property
-    def joint_supports(self) -> tuple[float, float]:
-        """Probabilities that a report supports the own and another value; two other ones."""
-        return self.true_support * self.false_support, self.false_support**2
 
     def matrix(self) -> NDArray[np.float64]:
         """Probabilities `Q[y, x]` of all pairs of a function and a hash."""

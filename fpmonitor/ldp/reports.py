@@ -15,6 +15,7 @@ import scipy
 from fpmonitor.errors import InputError, PolicyError, UndecidableError
 from fpmonitor.ldp.frequency import (
     check_report_counts,
+    estimate_frequencies,
     estimate_from_reports,
     frequency_limits,
     limits_from_reports,
@@ -253,15 +254,14 @@ def estimate_values(
                 support[report] = times
             else:
                 support += times * np.array([report >> bit & 1 for bit in range(values)])
-        # As `estimate_frequencies`, without the covariances of many values.
+        estimates = estimate_frequencies(mechanism, support, users)
         chances, gain = support / users, mechanism.true_support - mechanism.false_support
-        estimates = (chances - mechanism.false_support) / gain
         errors = np.sqrt(chances * (1 - chances) / users) / gain
         lower, upper = frequency_limits(mechanism, support, users, delta=delta)
     else:
         dense = _dense(counts, _reports(mechanism))
-        found = estimate_from_reports(mechanism, dense)
-        estimates, errors = found.frequencies, np.sqrt(np.diag(found.covariance))
+        estimates, covariance = estimate_from_reports(mechanism, dense)
+        errors = np.sqrt(np.diag(covariance))
         lower, upper = limits_from_reports(mechanism, dense, delta=delta)
     posterior = np.full((3, values), np.nan)
     bits = isinstance(mechanism, UnaryEncoding)

@@ -115,7 +115,7 @@ def estimate(
     plans = [ask.randomise[api] for api in apis]
     reports = _reports_of(study, ask, apis, counts)
     low, high = reports.limits(delta)
-    shares = reports.estimate().frequencies
+    shares = reports.frequencies()
     lower, upper = limits_of_exposure(study, low, high, rest=_rest_of(plans))
     levels = [plan.epsilon for plan in plans if plan.epsilon is not None]
     return RandomisedApi(
@@ -205,7 +205,7 @@ def ranked_values(
     if not listed.size or not all(sum(half.values()) for half in halves):
         return [], SizedTails(sizes=np.ones(1), tails=np.ones(1))
     ranking, held_out = (_reports_of(study, answers.ask, apis, half) for half in halves)
-    order = listed[np.argsort(-ranking.estimate().frequencies[listed], kind="stable")]
+    order = listed[np.argsort(-ranking.frequencies()[listed], kind="stable")]
     # Each size costs a share of delta: few, and none far from the best one.
     sizes = np.unique(np.geomspace(1, listed.size, 4 * listed.size.bit_length()).round())
     inside = [held_out.least_inside(order[: int(size)], delta / sizes.size) for size in sizes]

@@ -14,7 +14,7 @@ import struct
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -36,12 +36,7 @@ MOST_BYTES = 1 << 26  # that wait in a pipe
 # processor, or what waits would never be stored.
 _NICENESS = 10
 _GRACE = 10.0  # seconds to end, once nobody asks
-_TYPES: dict[str, Any] = {
-    "respond": ForwardedAnswer,
-    "move": list[Moved],
-    "look": int,
-    "names": dict[str, set[str]],
-}
+_Kind = TypeVar("_Kind")
 
 
 class Here:
@@ -81,25 +76,21 @@ class Apart:
 
     async def respond(self, question: ForwardedRequest) -> ForwardedAnswer:
         """Answer a reader; errors as of `move`."""
-        answer: ForwardedAnswer = await self._call("respond", question)
-        return answer
+        return await self._call("respond", question, ForwardedAnswer)
 
     async def move(self, segment: Path) -> list[Moved]:
         """Store a segment of the spool."""
-        moved: list[Moved] = await self._call("move", str(segment))
-        return moved
+        return await self._call("move", str(segment), list[Moved])
 
     async def look(self) -> int:
         """See what has changed; errors as of `move`."""
-        changes: int = await self._call("look", None)
-        return changes
+        return await self._call("look", None, int)
 
     async def names(self) -> dict[str, set[str]]:
         """Names of APIs that the database has by each key; errors as of `move`."""
-        names: dict[str, set[str]] = await self._call("names", None)
-        return names
+        return await self._call("names", None, dict[str, set[str]])
 
-    async def _call(self, method: str, argument: object) -> Any:
+    async def _call(self, method: str, argument: object, kind: type[_Kind]) -> _Kind:
         questions = await self._running()
         number = next(self._numbers)
         waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
@@ -114,7 +105,7 @@ class Apart:
         is_answer, content = msgspec.msgpack.decode(raw, type=tuple[bool, msgspec.Raw])
         if not is_answer:
             raise StoreError(msgspec.msgpack.decode(content, type=str))
-        return msgspec.msgpack.decode(content, type=_TYPES[method])
+        return msgspec.msgpack.decode(content, type=kind)
 
     async def _running(self) -> asyncio.StreamWriter:
         """Return where questions go, to a process that is there."""

@@ -225,23 +225,22 @@ def _alerts_of_batches(read: int, rejected: int) -> list[Alert]:
 
 
 class History:
-    """Readings of the recommended set, in a file of JSON lines if one is given.
+    """Readings of the recommended set, in a file of JSON lines.
 
     Of more than `most` readings, an even selection is shown.
     """
 
-    def __init__(self, path: Path | None = None, *, most: int = 200) -> None:
+    def __init__(self, path: Path, *, most: int = 200) -> None:
         self._path = path
         self._most = most
-        self._readings = _read_history(path) if path is not None and path.exists() else []
+        self._readings = _read_history(path) if path.exists() else []
 
     def add(self, reading: Measurement) -> None:
         """Keep a reading."""
         self._readings.append(reading)
-        if self._path is not None:
-            # A line of its own also behind one that a crash cut short.
-            with self._path.open("ab") as file:
-                file.write(b"\n" + msgspec.json.encode(reading))
+        # A line of its own also behind one that a crash cut short.
+        with self._path.open("ab") as file:
+            file.write(b"\n" + msgspec.json.encode(reading))
 
     def readings(self, now: Measurement) -> Sequence[Measurement]:
         """Return the readings of the same question as now in the order of time, the last always."""
