@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.concurrency import run_in_threadpool
 
 from fpmonitor.answers.counted import counted_answer
+from fpmonitor.errors import InputError
 from fpmonitor.render.charts import Axes, Series, line_chart
 from fpmonitor.render.figures import of_conflicts, of_tolerance
 from fpmonitor.render.numbers import between, percent
@@ -155,7 +156,7 @@ class Dashboard:
                 if self._overview.reading is not None:
                     try:
                         await run_in_threadpool(self._history.add, self._overview.reading)
-                    except OSError:  # readers are answered all the same
+                    except (OSError, InputError):  # readers are answered all the same
                         log("disk", reason="the history cannot be written")
             return self._overview
 
