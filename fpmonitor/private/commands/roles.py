@@ -322,7 +322,7 @@ def rotate(
 
     made = folder_of(folder)
     ring = made.ring.rotated() if retire is None else made.ring.retired(retire)
-    write_secret_keys(made.keys, ring)
+    write_secret_keys(made.keys, ring, retiring=retire is not None)
     ids = ", ".join(str(key.id) for key in ring.keys)
     note(f"{ring.role}: keys {ids}; publish {public_path(made.keys)}")
 
