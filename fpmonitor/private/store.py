@@ -225,16 +225,18 @@ class RoleStore(Closing):
             InputError: It violates the terms of the study, or its round has another request
                 already.
         """
-        if ask.id in self._asks:
-            return
-        check_ask(self.study, ask, self._asks.values())
-        place = (ask.epoch, ask.round)
-        if place in {(other.epoch, other.round) for other in self._asks.values()}:
-            raise InputError(
-                f"ask: round {ask.round} of epoch {ask.epoch} has another request already",
-                hint="`ldp ask --epoch N` begins a new epoch, `select --round N` a further round",
-            )
         with self.transaction():
+            self.refresh()
+            if ask.id in self._asks:
+                return
+            check_ask(self.study, ask, self._asks.values())
+            place = (ask.epoch, ask.round)
+            if place in {(other.epoch, other.round) for other in self._asks.values()}:
+                raise InputError(
+                    f"ask: round {ask.round} of epoch {ask.epoch} has another request already",
+                    hint="`ldp ask --epoch N` begins a new epoch, `select --round N` a further "
+                    "round",
+                )
             self.run("private/add_ask", id=ask.id, content=ask.to_bytes(), added=time.time())
         self.load_asks()
 

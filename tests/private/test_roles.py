@@ -657,9 +657,9 @@ def test_two_who_tell_a_recipient_of_a_close_at_once_count_its_messages_once(
 
 def test_what_arrives_after_another_process_closed_a_request_is_refused(opened: Opened) -> None:
     """`private shuffle --close` beside the service: it was taken, and held for ever."""
-    service = opened.shuffler()
-    service.add_ask(LAST)
-    command = opened.shuffler()
+    service, command = opened.shuffler(), opened.shuffler()
+    command.add_ask(LAST)
+    service.add_ask(LAST)  # it was an error, as of a store that cannot be written
     assert service.take([body(LAST, range(4))])[0].accepted == 4
     assert command.close_ask(LAST.id).passed_on == 4
     assert service.take([body(LAST, range(4, 8))])[0].refused == {"closed ask": 4}
