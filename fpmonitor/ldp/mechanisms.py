@@ -316,6 +316,7 @@ class LocalHash:
     def support_counts(self, reports: HashedReports) -> NDArray[np.int64]:
         """Count the reports that support each value, int64, shape (a,)."""
         counts = np.zeros(self.values, dtype=np.int64)
+        # Value by value: a cell for each user and value would not fit into memory.
         for value in range(self.values):
             code = np.full(reports.seeds.shape, value)
             matches = hash_codes(reports.seeds, code, self.hash_range) == reports.hashes

@@ -198,7 +198,7 @@ def ranked_values(
     plans = [answers.ask.randomise[api] for api in apis]
     tokens = sorted(answers.counts)
     counts = np.array([answers.counts[token] for token in tokens], dtype=np.int64)
-    # A coin for each user: both halves are independent draws.
+    # A coin for each user, not half of each count: both halves are independent draws then.
     first = rng.binomial(counts, 0.5)
     halves = [dict(zip(tokens, half.tolist(), strict=True)) for half in (first, counts - first)]
     listed = np.flatnonzero(~_rest_of(plans))

@@ -37,7 +37,7 @@ WEIGHT = "weight"
 _SMALLEST = 1e-300
 _QUANTILES = {"least": 0.0, "median": 0.5, "largest": 1.0}
 _DELTA = 0.05  # that the verdict is wrong
-_ATTEMPTS = 20
+_ATTEMPTS = 20  # of which one finds a user with probability 0.9999
 _HEADROOM_BITS = 7  # counts compose to a predicate of weight 2^-7 / n, with the baseline 0.8 %
 
 

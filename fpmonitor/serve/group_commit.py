@@ -46,6 +46,7 @@ class GroupCommit(Generic[_Item, _Receipt]):
 
     async def write_waiting(self) -> None:
         """Write all that waits now, and answer it."""
+        # `run` and whoever closes a segment both write: groups must not get mixed up.
         async with self._lock:
             # Before the first group: what comes during a write wakes the next round.
             self._wake.clear()

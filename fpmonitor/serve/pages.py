@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fpmonitor.population.exposure_index import IndexedExposure
     from fpmonitor.serve.requests import RefusedRequestError
 
-_YEAR = 31_536_000
+_YEAR = 31_536_000  # seconds
 PAGE_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
