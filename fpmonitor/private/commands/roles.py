@@ -268,7 +268,7 @@ def close(*, ask: PATH_OF_ASK, drop: DROP = False, folder: FOLDER) -> None:
     question = CollectionRequest.read(ask)
     path = f"/asks/{question.id.hex()}"
     curator = folder_of(folder, "curator")
-    # The shuffler first: it alone knows how many messages it passed on, which the recipient is told.
+    # The shuffler first: it alone knows how many messages it passed on, and the recipient is told.
     with (
         curator.service("shuffler") as shuffler,
         curator.service(question.recipient) as recipient,
