@@ -56,10 +56,8 @@ class Recipient(KeyHolder):
             )
         super().__init__(ring.role, ring)
         self.store = RoleStore(path, study, ring.role)
-        # Of each set of a request, whether tokens are a possible answer.
+        # Of each set of a request, whether tokens are a possible answer; made when one arrives.
         self._forms: dict[bytes, list[Callable[[tuple[str, ...]], bool]]] = {}
-        for ask in self.asks:
-            self._forms[ask.id] = _forms(study, ask)
 
     @property
     def asks(self) -> list[CollectionRequest]:
@@ -73,8 +71,6 @@ class Recipient(KeyHolder):
         Of a request whose answers go to the other recipient only the number of its round is taken.
         """
         self.store.add_ask(ask)
-        if ask.recipient == self.ring.role:
-            self._forms[ask.id] = _forms(self.store.study, ask)
 
     def close_ask(self, ask_id: bytes, messages: int) -> None:
         """Take note that the shuffler closed a request, and passed on so many messages in all.
@@ -101,13 +97,9 @@ class Recipient(KeyHolder):
             InputError: The request is unknown; nothing is counted.
         """
         batch = decode_batch(data)
-        if batch.ask not in self._forms:
-            raise InputError(
-                f"batch: answers a request that the {self.ring.role} does not know",
-                hint=f"publish the request to the {self.ring.role}, too",
-            )
+        forms = self._forms_of(batch.ask)
         # Outside of the transaction, which keeps all others from the store.
-        checked = [self._checked(frame, batch.ask) for frame in batch.frames]
+        checked = [self._checked(frame, batch.ask, forms) for frame in batch.frames]
         outcomes: Counter[Outcome] = Counter()
         counts: Counter[tuple[int, tuple[str, ...]]] = Counter()
         with self.store.transaction():
@@ -133,7 +125,25 @@ class Recipient(KeyHolder):
         self.store.wipe_log()
         return Receipt.of(outcomes)
 
-    def _checked(self, frame: HpkeCiphertext, ask_id: bytes) -> SealedReport | Outcome:
+    def _forms_of(self, ask_id: bytes) -> Sequence[Callable[[tuple[str, ...]], bool]]:
+        if ask_id not in self._forms:
+            # `private count --ask` may have added it beside this service.
+            self.store.refresh()
+            ask = self.store.asks.get(ask_id)
+            if ask is None or ask.recipient != self.ring.role:
+                raise InputError(
+                    f"batch: answers a request that the {self.ring.role} does not know",
+                    hint=f"publish the request to the {self.ring.role}, too",
+                )
+            self._forms[ask_id] = [_form(self.store.study, ask, apis) for apis in ask.sets]
+        return self._forms[ask_id]
+
+    def _checked(
+        self,
+        frame: HpkeCiphertext,
+        ask_id: bytes,
+        forms: Sequence[Callable[[tuple[str, ...]], bool]],
+    ) -> SealedReport | Outcome:
         """Return the report in a message, or why it is not counted."""
         if not has_length(frame, self.store.study.report_bytes):
             return "wrong length"
@@ -145,7 +155,6 @@ class Recipient(KeyHolder):
             return "does not open"
         except WireError:
             return "unreadable"
-        forms = self._forms[ask_id]
         if report.set_index >= len(forms):
             return "unknown set"
         return report if forms[report.set_index](report.tokens) else "wrong tokens"
@@ -178,10 +187,6 @@ def _check_keys(checked: Sequence[SealedReport | Outcome]) -> None:
             f"batch: {sealed:,} of {len(checked):,} messages do not open with these keys",
             hint="put back the keys that they are sealed for, or drop the messages with --drop",
         )
-
-
-def _forms(study: Study, ask: CollectionRequest) -> list[Callable[[tuple[str, ...]], bool]]:
-    return [_form(study, ask, apis) for apis in ask.sets]
 
 
 def _form(

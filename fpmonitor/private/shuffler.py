@@ -102,11 +102,12 @@ class Shuffler(KeyHolder):
         """Store the uploads of each body, each upload once; they are on disk on return."""
         with self._lock:
             self._check_room(sum(map(len, bodies)))
+            self.store.refresh()
             # Outside of the transaction, which keeps all others from the store.
             opened = [list(self._messages(body)) for body in bodies]
             with self.store.transaction():
-                # `private shuffle --close` may have closed a request beside this service: what is
-                # taken after that would be held for ever.
+                # Again: `private shuffle --close` may have closed a request beside this service,
+                # and what is taken after that would be held for ever.
                 self.store.refresh()
                 return [self._kept(messages) for messages in opened]
 
@@ -202,13 +203,18 @@ class Shuffler(KeyHolder):
         """Make batches of the messages that may be passed on; return their number."""
         released = 0
         with self._lock:
-            tally = self.store.tally()
-            for ask_id in self.store.asks:
-                waiting_messages, minimum = tally[ask_id]["held"], self.minimum(ask_id)
-                if waiting_messages >= 2 * minimum:
-                    with self.store.transaction():
-                        self._pass_on(ask_id, waiting_messages - minimum)
-                    released += waiting_messages - minimum
+            # In this order: what is added in between has a tally, but is not looked at.
+            asks, tally = self.store.asks, self.store.tally()
+            for ask_id in asks:
+                minimum = self.minimum(ask_id)
+                if tally[ask_id]["held"] < 2 * minimum:
+                    continue
+                with self.store.transaction():
+                    # Again: `private shuffle` may have passed them on beside this service.
+                    more = self.store.tally()[ask_id]["held"] - minimum
+                    if more >= minimum:
+                        self._pass_on(ask_id, more)
+                        released += more
         return released
 
     def _pass_on(self, ask_id: bytes, messages: int) -> None:

@@ -261,11 +261,12 @@ class RoleStore(Closing):
 
     def refresh(self) -> None:
         """Read the requests again if another process has changed the file."""
-        # Parsing them for each group of uploads would take longer than storing these.
-        [(version,)] = self._connection.execute("PRAGMA data_version")
-        if version != self._seen_version:
-            self._seen_version = version
-            self.load_asks()
+        with self._reading():
+            # Parsing them for each group of uploads would take longer than storing these.
+            [(version,)] = self._connection.execute("PRAGMA data_version")
+            if version != self._seen_version:
+                self._seen_version = version
+                self.load_asks()
 
     def added(self) -> dict[bytes, float]:
         """Return when each request was added, in seconds since 1970."""

@@ -21,7 +21,14 @@ from fpmonitor.private.client import AnsweredRequests, fitting, seal_answers, se
 from fpmonitor.private.keys import SecretKeys, seal_message
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.shuffler import Shuffler, upload_bytes, upload_id
-from fpmonitor.private.store import ClosedAsk, ConflictError, RoleStore, incomplete, read_counts
+from fpmonitor.private.store import (
+    ClosedAsk,
+    ConflictError,
+    Outcome,
+    RoleStore,
+    incomplete,
+    read_counts,
+)
 from fpmonitor.private.study import (
     CollectionRequest,
     Randomisation,
@@ -664,6 +671,38 @@ def test_what_arrives_after_another_process_closed_a_request_is_refused(opened: 
     assert command.close_ask(LAST.id).passed_on == 4
     assert service.take([body(LAST, range(4, 8))])[0].refused == {"closed ask": 4}
     assert service.close_ask(LAST.id).passed_on == 4, "closing again changes nothing"
+
+
+def test_requests_that_another_process_added_are_known(opened: Opened) -> None:
+    """`--ask` beside a service: what answered them was refused until it was started again."""
+    shuffler, analyst = opened.shuffler(), opened.recipient(RINGS["analyst"])
+    opened.shuffler().add_ask(LAST)
+    opened.recipient(RINGS["analyst"]).add_ask(LAST)
+    assert shuffler.take([body(LAST, range(4))])[0].accepted == 4
+    shuffler.close_ask(LAST.id)
+    [batch_id] = shuffler.unsent()
+    assert analyst.take(shuffler.batch(batch_id)).accepted == 4
+
+
+def test_what_another_process_passed_on_is_not_passed_on_again(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`private shuffle` beside the service: batches without messages left, and were counted."""
+    service = opened.shuffler()
+    service.add_ask(LAST)
+    service.take([body(LAST, range(8))])
+    command, look = opened.shuffler(), service.store.tally
+
+    def looked_before() -> dict[bytes, Counter[Outcome]]:
+        monkeypatch.undo()
+        seen = look()
+        command.close_ask(LAST.id)
+        return seen
+
+    monkeypatch.setattr(service.store, "tally", looked_before)
+    assert service.release() == 0
+    assert service.store.tally()[LAST.id] == Counter({"accepted": 8, "passed on": 8})
+    assert len(service.unsent()) == 1
 
 
 def test_a_copy_has_its_name_when_it_is_whole(world: World, tmp_path: Path) -> None:
