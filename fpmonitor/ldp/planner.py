@@ -311,12 +311,10 @@ def plan_api(
     values = spectrum.support + (rest is not None)
 
     def half_width_within(mechanism: PureMechanism) -> float | None:
-        lower, upper = _foreseen(
+        limits = _foreseen(
             mechanism, spectrum, rest=rest, users=users, k=k, population=population, delta=delta
         )
-        half_width = (upper - lower) / 2
-        far = accuracy is not None and half_width > accuracy
-        return None if far or (budget is not None and upper > budget) else half_width
+        return _half_width_within(limits, accuracy, budget)
 
     plans: list[ApiPlan] = []
     for name in mechanisms if values > 1 else ():
@@ -335,6 +333,16 @@ def plan_api(
             plans.append(plan)
     nothing = ApiPlan(api=api, values=values)
     return max(plans, key=lambda plan: plan.average_privacy or 0.0, default=nothing)
+
+
+def _half_width_within(
+    limits: tuple[float, float], accuracy: float | None, budget: float | None
+) -> float | None:
+    """Return the half width of limits that meet the terms; None if they do not."""
+    lower, upper = limits
+    half_width = (upper - lower) / 2
+    far = accuracy is not None and half_width > accuracy
+    return None if far or (budget is not None and upper > budget) else half_width
 
 
 def fewest_users(

@@ -128,11 +128,11 @@ def seal_records(
         send = straight(service) if relay is None else through_relay(service, users.shuffler, to)
         # All uploads of a study have one length: bodies end between two of them.
         row = send_uploads(file_parts(path, max(BODY_BYTES // size, 1) * size), send, note)
-    show(tables.tally([row], row), None, None)
-    _check_taken(row)
+    _tell_taken(row)
 
 
-def _check_taken(sent: Mapping[str, int]) -> None:
+def _tell_taken(sent: Mapping[str, int]) -> None:
+    show(tables.tally([sent], sent), None, None)
     lost = {reason: sent[reason] for reason in sent if reason not in ("accepted", "replayed")}
     if lost:
         reasons = ", ".join(f"{messages:,} {reason}" for reason, messages in lost.items())
