@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -24,6 +22,7 @@ from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import excerpt
 from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, Reject
 from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES
+from fpmonitor.safe_files import json_or_none
 from fpmonitor.sql import quote_name, quote_path, quote_text
 
 if TYPE_CHECKING:
@@ -184,18 +183,12 @@ def _structure(connection: duckdb.DuckDBPyConnection, log: LogFile) -> _Member:
             f"FROM {_read('read_json_objects', [log])}"
         ).fetchall()
     except (duckdb.InternalException, duckdb.InvalidInputException):  # nested too deeply
-        structures: Iterator[object] = map(_structure_of, _parsed(line for _, line in _lines(log)))
+        structures = (_structure_of(json_or_none(line)) for _, line in _lines(log))
     else:
-        structures = _parsed(text for (text,) in rows if text is not None)
+        structures = (json_or_none(text) for (text,) in rows if text is not None)
     for structure in structures:
         found.add(structure)
     return found
-
-
-def _parsed(texts: Iterable[str | bytes]) -> Iterator[object]:
-    for text in texts:
-        with suppress(ValueError, RecursionError):
-            yield json.loads(text)
 
 
 def _structure_of(value: object, levels: int = _LEVELS) -> object:
@@ -308,10 +301,8 @@ def _kept_records(head: bytes) -> tuple[Mapping[str, object], ...]:
 
 def _records_in(head: bytes) -> Iterator[dict[str, object]]:
     for line in head.splitlines():
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue  # broken lines are rejected one by one when the whole log is read
+        # Broken lines are rejected one by one when the whole log is read.
+        record = json_or_none(line)
         if isinstance(record, dict):
             yield record
 

@@ -232,7 +232,7 @@ def document(log: LogFile, *, whole: bool = False) -> Any:
 
     If it is known to be one value as a whole, it may also be one object on a line.
     """
-    if log.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in {b"{", b"["}:
+    if log.first_byte not in {b"{", b"["}:
         return None
     # Objects on lines are read one by one, however many: only one value has to be parsed whole.
     if not whole and _begins_with_line(log):
@@ -263,8 +263,7 @@ def _first_line(file: IO[bytes]) -> bytes:
 
 def first_records(log: LogFile) -> tuple[Any, ...]:
     """Contents of the first good records of a JSON log; empty for logs in another form."""
-    head = log.head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if head[:1] not in {b"{", b"["}:
+    if log.first_byte not in {b"{", b"["}:
         return ()
     # A file may be another one under the same name: its state is part of the cache's key.
     stat = log.path.stat()

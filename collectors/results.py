@@ -115,7 +115,7 @@ class ResultCollector(RecordCollector):
 
     def records(self, log: LogFile) -> Iterator[Record]:
         """Split the log into records, which may be rows of a table."""
-        is_json = log.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}
+        is_json = log.first_byte in {b"{", b"["}
         return super().records(log) if is_json else rows_of(log)
 
     @property

@@ -13,6 +13,7 @@ from fpmonitor.collectors.documents import ENVELOPES, leaf_names
 from fpmonitor.collectors.records import opened
 from fpmonitor.collectors.results import holds_result
 from fpmonitor.errors import InputError, excerpt
+from fpmonitor.safe_files import json_or_none
 from fpmonitor.value_forms import TIMES, form_words
 from fpmonitor.vocabulary import meanings
 
@@ -151,10 +152,7 @@ class Unwrapping:
     def lines(self, source: Iterable[bytes]) -> Iterator[bytes]:
         """Read lines; of one that is no JSON object, itself."""
         for line in source:
-            try:
-                content = json.loads(line)
-            except (ValueError, RecursionError):
-                content = None
+            content = json_or_none(line)
             if not isinstance(content, dict):
                 yield line if line.endswith(b"\n") else line + b"\n"
                 continue

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 
 import duckdb
@@ -28,7 +27,7 @@ from fpmonitor.store.accounts import (
     set_aside,
 )
 from fpmonitor.store.batches import BatchReport, repeated_batch, seconds_since
-from fpmonitor.store.database import Database
+from fpmonitor.store.database import Database, utc_now
 from fpmonitor.store.digests import keep_digests_only
 from fpmonitor.store.names import say_names
 from fpmonitor.store.observations import store_observations
@@ -363,7 +362,7 @@ def _add_batch(
         "ingest/add_batch",
         batch=batch,
         origin=log.origin,
-        ingested_at=datetime.now(UTC).replace(tzinfo=None),
+        ingested_at=utc_now(),
         digest=mark.digest,
         content=mark.content,
         bytes=mark.bytes,

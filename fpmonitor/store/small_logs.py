@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -13,6 +12,7 @@ import duckdb
 from fpmonitor.errors import InputError
 from fpmonitor.store.accounts import account_for, are_apart, set_aside
 from fpmonitor.store.batches import BatchReport, repeated_batch
+from fpmonitor.store.database import utc_now
 from fpmonitor.store.observations import NotApartError, store_observations
 from fpmonitor.store.readings import (
     Marks,
@@ -210,7 +210,7 @@ def _add_batches(
         unordered=[report.unordered for report in listed],
         sources=[report.source for report in listed],
         collector=listed[0].collector,
-        ingested_at=datetime.now(UTC).replace(tzinfo=None),
+        ingested_at=utc_now(),
         read=[report.read for report in listed],
         stored=[report.stored for report in listed],
         duplicates=[report.duplicates for report in listed],

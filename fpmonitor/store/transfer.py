@@ -57,7 +57,6 @@ TABLES = (
 _FIRST_TABLES = TABLES[:9]  # those of schema 1; exports of older schemas may lack the others
 _PAST_TABLES = frozenset({"certified_check"})  # that they may have
 _FIRST_WITH_LOOKS = 10  # schema
-_BLOCK = 1 << 22
 _MANIFEST_BYTES = 1_000_000
 # In this order: each uses what those before have made.
 _MERGE_BATCHES = ("transfer/add_batches", "transfer/add_rejects", "transfer/add_forgotten")
@@ -195,11 +194,8 @@ def _count(database: Database, table: str) -> int:
 
 
 def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_export(folder: Path) -> Export:

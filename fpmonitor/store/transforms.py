@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import msgspec
 
 from fpmonitor.errors import InputError
-from fpmonitor.safe_files import read_toml
+from fpmonitor.safe_files import json_or_none, read_toml
 
-_VERSION = re.compile(r"([0-9]+)(?:[._][0-9]+)+")
+# Not from within a number: tried from each of its digits, time grew with their square.
+_VERSION = re.compile(r"(?<![0-9])([0-9]+)(?:[._][0-9]+)+")
 _GREASE = re.compile(r"Not[^A-Za-z]?A[^A-Za-z]?Brand|\bNot.{0,3}Brand|GREASE", re.IGNORECASE)
 _BRAND = re.compile(r'"(?:[^"\\]|\\.)*"(?:;v="[^"]*")?')
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
@@ -102,12 +103,7 @@ def _sorted_list(text: str) -> str:
 
 
 def _json_list(text: str) -> list[Any] | None:
-    if not text.startswith("["):
-        return None
-    try:
-        items: list[Any] = json.loads(text)
-    except ValueError:
-        return None
+    items: list[Any] | None = json_or_none(text) if text.startswith("[") else None
     return items
 
 

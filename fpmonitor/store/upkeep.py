@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -17,6 +17,7 @@ from fpmonitor.store.batches import list_batches
 from fpmonitor.store.checkpoint import by_hand_only, checkpoint, undo_unfinished
 from fpmonitor.store.checks import doubt_lists
 from fpmonitor.store.content import read_content
+from fpmonitor.store.database import utc_now
 from fpmonitor.store.encryption import attach
 from fpmonitor.store.files import (
     NO_PATIENCE,
@@ -141,8 +142,7 @@ def let_in(database: Database, user: str) -> None:
     """Let a user who was forgotten be stored again."""
     with database.transaction():
         database.run("upkeep/let_in", key=database.meta("user_key"), user=user)
-        now = datetime.now(UTC).replace(tzinfo=None)
-        doubt_lists(database, first=0, last=now)
+        doubt_lists(database, first=0, last=utc_now())
 
 
 def forget_key(database: Database, key: str) -> int:
