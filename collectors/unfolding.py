@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import duckdb
@@ -17,7 +18,7 @@ from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.records import document, text_lines
 from fpmonitor.collectors.tables import MAX_DEPTH
 from fpmonitor.collectors.text_logs import forms_of
-from fpmonitor.collectors.wrappers import WHY, Unwrapping, visits_at, wrapped_at
+from fpmonitor.collectors.wrappers import WHY, unwrapped_lines, visits_at, wrapped_at
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
 from fpmonitor.logs.log_file import MAX_RECORD_BYTES, NotTaken, copy_of
@@ -54,8 +55,9 @@ def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
         if isinstance(content, dict) and not is_har(content):  # whose collector reads it whole
             rows = unfolded(content, user, log.label)
         if rows is not None:
-            lines = (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows.rows)
-            beside = {name: NotTaken(WHY, times) for name, times in rows.left_out.items()}
+            found, left_out = rows
+            lines = (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in found)
+            beside = {name: NotTaken(WHY, times) for name, times in left_out.items()}
             log = copy_of(log, lines, lambda: beside)
     elif start != b"{" and not forms_of(log, column_map.log_format):
         columns = _columns_of_json(log, others)
@@ -74,21 +76,20 @@ def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
     return log
 
 
-def _unwrapped(
-    log: LogFile, user: str, retained_names: Collection[str], others: Collection[str]
-) -> LogFile:
+def _unwrapped(log: LogFile, user: str, named: Collection[str], others: Collection[str]) -> LogFile:
     """Copy a log of lines that wrap a record or list several; return any other as it is."""
     if path := wrapped_at(records_of(log.head), user):
-        unwrapping = Unwrapping(path, retained_names)
+        retained: Collection[str] | None = named
     elif name := visits_at(records_of(log.head), others, log.label):
-        unwrapping = Unwrapping((name,), None)
+        path, retained = (name,), None
     else:
         return log
+    left_out: Counter[str] = Counter()
     with log.open() as file:
         return copy_of(
             log,
-            unwrapping.lines(file),
-            lambda: {name: NotTaken(WHY, lines) for name, lines in unwrapping.left_out.items()},
+            unwrapped_lines(file, path, retained, left_out),
+            lambda: {name: NotTaken(WHY, lines) for name, lines in left_out.items()},
         )
 
 

@@ -226,10 +226,10 @@ def window_snapshot(
     database: Database, span: Span, apis: Sequence[str], repeats: Callable[[], Repeats]
 ) -> MemorySnapshot:
     """Users of a calendar window, with some APIs; codes mean the same in every window."""
-    rows = read_window(database, span, apis)
+    people, codes = read_window(database, span, apis)
     return MemorySnapshot(
-        columns=rows.codes,
-        people=rows.people,
+        columns=codes,
+        people=people,
         texts=lambda api: status_and_texts(database, api),
         said=said_names(database),
         values_are_digested=values_are_digested(database),

@@ -16,12 +16,14 @@ from fpmonitor.store.digests import digest_staged_values
 from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fpmonitor.logs.log_file import LogFile
     from fpmonitor.store.database import Database
 
 LARGE_VALUE_BYTES = 256
+_AT_ONCE = 64  # columns of a statement
+_FEW_RECORDS = 50_000
 
 
 def stage_all(database: Database, scan: Scan) -> Scan:
@@ -71,6 +73,42 @@ def values_of_column(scan: Scan, column: str, *, together: bool = False) -> dict
     return {"column": column, "values": "FROM log_value" if scan.by_column else staged}
 
 
+def cells_of_columns(
+    database: Database, scan: Scan, apis: Mapping[str, int], *, together: bool = False
+) -> Iterator[dict[str, str]]:
+    """Yield fragments of statements on the columns of some APIs, one or several at once.
+
+    Args:
+        database, scan: The open database, in which a wide log is staged.
+        apis: APIs that count -> their numbers.
+        together: Whether the records are those of several logs.
+    """
+    columns = [
+        (apis[name], column)
+        for name, column in zip(scan.apis or (), value_columns(scan), strict=True)
+        if name in apis
+    ]
+    at_once = 1
+    # A statement binds all columns of the table, whichever it reads.
+    if len(columns) > _AT_ONCE and not scan.by_column:
+        [(records, _)] = database.rows("ingest/count_problems")
+        at_once = _AT_ONCE if records <= _FEW_RECORDS else 1
+    for start in range(0, len(columns), at_once):
+        numbers, names = zip(*columns[start : start + at_once], strict=True)
+        listed, numbered = ", ".join(names), ", ".join(map(str, numbers))
+        values = values_of_column(scan, listed, together=together)["values"]
+        cells, order = f"{numbered} AS api_id, {listed} AS raw", ""
+        if at_once > 1:
+            cells = f"unnest([{numbered}]) AS api_id, unnest([{listed}]) AS raw"
+            cells += f", unnest(range({len(names)})) AS place"
+            order = "ORDER BY place, log_row"
+        yield {
+            "cells": f"SELECT log_row, log, {cells} FROM ({values})",  # noqa: S608 -- numbered
+            "apis": numbered,
+            "order": order,
+        }
+
+
 def value_columns(scan: Scan) -> Sequence[str]:
     """Columns of a staged wide log that hold the values of its APIs."""
     return [f"v{i}" for i in range(len(scan.apis or ()))]
@@ -97,16 +135,16 @@ def stage_values(database: Database, logs: Sequence[LogFile], scan: Scan) -> Sta
     known = frozenset(name for _, name in database.rows("snapshot/apis"))
     apis = _number_apis(database, logs[0], scan)
     stage_users(database)
-    together = len(logs) > 1
     database.run("ingest/create_raw_value")
-    numbers = [apis[name] for name in scan.apis or ()]
     if scan.by_column:
         database.run("ingest/find_unusable")
         database.run("ingest/view_values", fragments={"values": scan.select})
     if scan.apis is None:
         database.run("ingest/add_raw_values_long", json=scan.values_are_json)
     else:
-        _add_raw_values(database, scan, numbers, together=together)
+        for cells in cells_of_columns(database, scan, apis, together=len(logs) > 1):
+            json_values = scan.values_are_json
+            database.run("ingest/add_raw_values_wide", fragments=cells, json=json_values)
     database.run("ingest/read_values")
     nested = [row[0] for row in database.rows("ingest/nested_values")]
     database.run(
@@ -135,16 +173,6 @@ def code_values(database: Database) -> None:
     digest_staged_values(database)
     database.run("ingest/add_values")
     database.run("ingest/code_values")
-
-
-def _add_raw_values(database: Database, scan: Scan, apis: Sequence[int], *, together: bool) -> None:
-    for api, column in zip(apis, value_columns(scan), strict=True):
-        database.run(
-            "ingest/add_raw_values_wide",
-            fragments=values_of_column(scan, column, together=together),
-            api=api,
-            json=scan.values_are_json,
-        )
 
 
 def canonical_json(text: str) -> str:

@@ -30,7 +30,7 @@ from fpmonitor.store.files import (
 from fpmonitor.store.kept_windows import drop_forgotten, look_until_now
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from fpmonitor.store.content import Content
@@ -50,19 +50,11 @@ _DELETIONS = (  # in this order: each looks at what the one before has left
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
-    """A contradiction, and how often it was found."""
-
-    what: str
-    found: int
-
-
-@dataclass(frozen=True, slots=True)
 class Verification:
-    """The content of a database, and contradictions: in a sound one, each is found 0 times."""
+    """The content of a database, and how often each contradiction was found: 0 times if sound."""
 
     content: Content
-    flaws: list[Flaw]
+    flaws: Mapping[str, int]
 
 
 def verify_database(database: Database) -> Verification:
@@ -77,14 +69,10 @@ def verify_database(database: Database) -> Verification:
         except StoreError as error:
             raise StoreError(f"table {table}: {error.message}", hint=error.hint) from error
     content = read_content(database)
-    flaws = [Flaw(*row) for row in database.rows("upkeep/orphans")]
-    return Verification(content, [*flaws, _repeated_observations(database)])
-
-
-def _repeated_observations(database: Database) -> Flaw:
     apis = [api for api, _ in database.rows("snapshot/apis")]
-    found = sum(database.rows("upkeep/repeated_observations", api=api)[0][0] for api in apis)
-    return Flaw("observations that occur twice", found)
+    twice = sum(database.rows("upkeep/repeated_observations", api=api)[0][0] for api in apis)
+    flaws = dict(database.rows("upkeep/orphans"))
+    return Verification(content, flaws | {"observations that occur twice": twice})
 
 
 @dataclass(frozen=True, slots=True)

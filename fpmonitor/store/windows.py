@@ -142,14 +142,6 @@ def _list_parts(database: Database, division: Division, window: Window) -> tuple
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class WindowRows:
-    """Users of a window: their numbers, int64, and the codes of each API, in the same order."""
-
-    people: NDArray[np.int64]
-    codes: dict[str, NDArray[np.unsignedinteger[Any]]]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
     """A calendar window that is not checked, and why; the times as of `Span`."""
@@ -239,8 +231,10 @@ def has_users(database: Database, api_id: int, least: int) -> bool:
     return bool(users >= least)
 
 
-def read_window(database: Database, span: Span, apis: Sequence[str]) -> WindowRows:
-    """Codes of some APIs of every user of a window; an empty array each where it holds no user.
+def read_window(
+    database: Database, span: Span, apis: Sequence[str]
+) -> tuple[NDArray[np.int64], dict[str, NDArray[np.unsignedinteger[Any]]]]:
+    """Read the users of a window: their numbers, int64, and the codes of each API in their order.
 
     Args:
         apis: Their codes mean the same in every window.
@@ -257,13 +251,10 @@ def read_window(database: Database, span: Span, apis: Sequence[str]) -> WindowRo
     latest = dict(zip(apis, latest_values(database, visits, numbers), strict=True))
     observed = _observed(database, span, visits, latest)
     observed_codes = {api: codes[observed] for api, codes in latest.items()}
-    return WindowRows(
-        people=people[observed] if latest else people[:0],
-        codes={
-            api: codes.astype(np.min_scalar_type(int(codes.max(initial=0))))
-            for api, codes in observed_codes.items()
-        },
-    )
+    return people[observed] if latest else people[:0], {
+        api: codes.astype(np.min_scalar_type(int(codes.max(initial=0))))
+        for api, codes in observed_codes.items()
+    }
 
 
 def _read_visits(database: Database, span: Span) -> tuple[Visits, NDArray[np.int64]]:
