@@ -242,16 +242,6 @@ class Visits:
     order_of: NDArray[np.int64] | None
 
 
-def order_in_time(
-    ids: NDArray[np.int64], moments: NDArray[np.int64], *, first: int, size: int
-) -> NDArray[np.int64]:
-    """Place of each visit number from `first` on in the order of time."""
-    order = np.lexsort((ids, moments))
-    order_of = np.zeros(size, dtype=np.int64)
-    order_of[ids[order] - first] = np.arange(len(ids))
-    return order_of
-
-
 def latest_values(
     database: Database, visits: Visits, api_ids: Iterable[int]
 ) -> Iterator[NDArray[np.unsignedinteger[Any]]]:
@@ -314,21 +304,22 @@ def _order_of(visits: Visits, places: NDArray[np.int64]) -> _Order:
 def visits_of_users(
     database: Database, statement: str, **bounds: Any
 ) -> tuple[Visits, NDArray[np.int64]]:
-    """Visits that a statement selects, in the order of their numbers, and the users of the rows."""
+    """Visits that a statement selects, and the users of the rows, in the order of their numbers."""
     arrays = database.arrays(statement, **bounds)
     ids = np.asarray(arrays["visit_id"], dtype=np.int64)
     if not len(ids):
         return Visits(ids, 0, 0, ids, None), ids
     user_ids, rows = distinct(np.asarray(arrays["user_id"], dtype=np.int64))
-    first, size = int(ids[0]), int(ids[-1] - ids[0]) + 1
-    row_of = np.full(size, -1, dtype=np.int64)
+    first = int(ids.min())
+    row_of = np.full(int(ids.max()) - first + 1, -1, dtype=np.int64)
     row_of[ids - first] = rows
     if len(user_ids) == len(ids):
         return Visits(ids, len(user_ids), first, row_of, None), user_ids
     # Without a time, which is the lowest number here, a visit is before all others, and among its
     # like in the order of storing.
-    time = np.asarray(arrays["time"]).astype(np.int64)
-    order_of = order_in_time(ids, time, first=first, size=size)
+    order = np.lexsort((ids, np.asarray(arrays["time"]).astype(np.int64)))
+    order_of = np.zeros(len(row_of), dtype=np.int64)
+    order_of[ids[order] - first] = np.arange(len(ids))
     return Visits(ids, len(user_ids), first, row_of, order_of), user_ids
 
 

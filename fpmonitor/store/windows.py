@@ -21,10 +21,9 @@ from fpmonitor.store.snapshot import (
     ABSENT,
     Visits,
     Window,
-    distinct,
     latest_values,
     naive_utc,
-    order_in_time,
+    visits_of_users,
 )
 
 if TYPE_CHECKING:
@@ -246,7 +245,7 @@ def read_window(
     for api in apis:
         if api not in known:
             raise UnknownNameError("API", api, known)
-    visits, people = _read_visits(database, span)
+    visits, people = _visits_of(database, span)
     numbers = [known[api] for api in apis]
     latest = dict(zip(apis, latest_values(database, visits, numbers), strict=True))
     observed = _observed(database, span, visits, latest)
@@ -257,41 +256,12 @@ def read_window(
     }
 
 
-def _read_visits(database: Database, span: Span) -> tuple[Visits, NDArray[np.int64]]:
-    """Read visits, and give each user a row; return the users of the rows as well."""
+def _visits_of(database: Database, span: Span) -> tuple[Visits, NDArray[np.int64]]:
+    """Visits of a window, and the users of its rows."""
     if span.column is None:
-        arrays = database.arrays("windows/visits", **span.bounds)
-    else:
-        arrays = database.arrays(
-            "windows/part_visits", fragments={"part": span.column}, part=span.part, **span.bounds
-        )
-    ids = np.asarray(arrays["visit_id"], dtype=np.int64)
-    user_ids = np.asarray(arrays["user_id"], dtype=np.int64)
-    row_of = np.full(span.last - span.first + 1, -1, dtype=np.int64)
-    users = _count_distinct(user_ids)
-    if users == len(ids):
-        row_of[ids - span.first] = np.arange(users)
-        return Visits(ids, users, span.first, row_of, None), user_ids
-    people, rows = distinct(user_ids)
-    row_of[ids - span.first] = rows
-    arrays = database.arrays("windows/moments", **span.bounds)
-    order_of = order_in_time(
-        np.asarray(arrays["visit_id"], dtype=np.int64),
-        np.asarray(arrays["moment"], dtype=np.int64),
-        first=span.first,
-        size=len(row_of),
-    )
-    return Visits(ids, users, span.first, row_of, order_of), people
-
-
-def _count_distinct(numbers: NDArray[np.int64]) -> int:
-    """Count by marks where the numbers lie close enough, which is many times cheaper."""
-    first, last = int(numbers.min(initial=0)), int(numbers.max(initial=0))
-    if last - first > 64 * len(numbers):
-        return len(np.unique(numbers))
-    marks = np.zeros(last - first + 1, dtype=np.bool_)
-    marks[numbers - first] = True
-    return int(np.count_nonzero(marks))
+        return visits_of_users(database, "windows/visits", **span.bounds)
+    part = {"fragments": {"part": span.column}, "part": span.part}
+    return visits_of_users(database, "windows/part_visits", **part, **span.bounds)
 
 
 def _observed(
@@ -306,10 +276,10 @@ def _observed(
         silent &= column == ABSENT
     if not np.any(silent):
         return slice(None)
-    visits_to_ask = visits.ids[silent[visits.row_of[visits.ids - span.first]]]
+    visits_to_ask = visits.ids[silent[visits.row_of[visits.ids - visits.first]]]
     with database.frame("asked", pl.DataFrame({"visit_id": visits_to_ask})):
         arrays = database.arrays("windows/observed_visits", **span.bounds)
-    observed = visits.row_of[np.asarray(arrays["visit_id"], dtype=np.int64) - span.first]
+    observed = visits.row_of[np.asarray(arrays["visit_id"], dtype=np.int64) - visits.first]
     silent[observed] = False
     return np.asarray(~silent)
 
