@@ -12,7 +12,15 @@ from fpmonitor.collectors.log_forms import USER_AGENT
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.records import OF_NAVIGATIONS
 from fpmonitor.collectors.request_members import are_requests, request_members
-from fpmonitor.collectors.tables import MAX_DEPTH, SAMPLE_ROWS, Column, hashed, select_fields
+from fpmonitor.collectors.tables import (
+    MAX_DEPTH,
+    SAMPLE_ROWS,
+    Column,
+    hashed,
+    select_fields,
+    visitor_name,
+    visitor_parts,
+)
 from fpmonitor.collectors.text_logs import (
     PROBLEM,
     forms_of,
@@ -20,7 +28,6 @@ from fpmonitor.collectors.text_logs import (
     locate_lines,
     read_text_log,
 )
-from fpmonitor.collectors.visitors import visitor_name, visitor_parts
 from fpmonitor.collectors.wrapped_logs import unwrapped
 from fpmonitor.duckdb_connection import connect
 from fpmonitor.errors import InputError

@@ -94,6 +94,6 @@ def column_names(log: LogFile) -> list[str]:
     return [column.name for column in reader_of(log).head_columns(log) if not column.path]
 
 
-def first_ending(names: Iterable[str], *endings: str) -> str | None:
-    """Return the first name that ends in one of some endings."""
-    return next((name for name in names if name.endswith(endings)), None)
+def first_ending(names: Iterable[str], ending: str) -> str | None:
+    """Return the first name that ends so."""
+    return next((name for name in names if name.endswith(ending)), None)

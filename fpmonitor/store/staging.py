@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from fpmonitor.errors import InputError
-from fpmonitor.logs.contract import MAX_APIS, ROW, Scan
+from fpmonitor.logs.contract import LARGE_VALUE_BYTES, MAX_APIS, ROW, Scan
+from fpmonitor.safe_files import canonical_text
 from fpmonitor.sql import statement
 from fpmonitor.store.accounts import Staged
 from fpmonitor.store.digests import digest_staged_values
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from fpmonitor.logs.log_file import LogFile
     from fpmonitor.store.database import Database
 
-LARGE_VALUE_BYTES = 256
 _AT_ONCE = 64  # columns of a statement
 _FEW_RECORDS = 50_000
 
@@ -178,9 +178,7 @@ def code_values(database: Database) -> None:
 def canonical_json(text: str) -> str:
     """Return a JSON object or array with sorted members and no white space; other text as it is."""
     try:
-        canonical = json.dumps(
-            json.loads(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False
-        )
+        canonical = canonical_text(json.loads(text))
         canonical.encode()  # half of a character, escaped in the text, cannot be stored
     except (ValueError, RecursionError):
         return text

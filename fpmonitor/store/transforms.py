@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from fpmonitor.errors import InputError
-from fpmonitor.safe_files import json_or_none, read_toml
+from fpmonitor.safe_files import canonical_text, json_or_none, read_toml
 
 # Not from within a number: tried from each of its digits, time grew with their square.
 _VERSION = re.compile(r"(?<![0-9])([0-9]+)(?:[._][0-9]+)+")
@@ -90,7 +90,7 @@ def _without_grease(text: str) -> str:
         items_left = [
             item for item in items if not _GREASE.search(json.dumps(item, ensure_ascii=False))
         ]
-        return _canonical(sorted(items_left, key=_canonical))
+        return canonical_text(sorted(items_left, key=canonical_text))
     brands = [brand for brand in _BRAND.findall(text) if not _GREASE.search(brand)]
     return ", ".join(sorted(brands))
 
@@ -98,17 +98,13 @@ def _without_grease(text: str) -> str:
 def _sorted_list(text: str) -> str:
     items = _json_list(text)
     if items is not None:
-        return _canonical(sorted(items, key=_canonical))
+        return canonical_text(sorted(items, key=canonical_text))
     return ",".join(sorted(part.strip() for part in text.split(",")))
 
 
 def _json_list(text: str) -> list[Any] | None:
     items: list[Any] | None = json_or_none(text) if text.startswith("[") else None
     return items
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def read_transforms(path: Path) -> Mapping[str, Transform]:
