@@ -285,7 +285,7 @@ def _check_objects(values: Sequence[Any]) -> None:
     if objects and len(objects) < sum(value is not None for value in values):
         # Polars would leave the others out.
         raise TypeError("objects of JSON and other values in one column")
-    members = defaultdict(list)
+    members: dict[str, list[Any]] = defaultdict(list)
     for name, value in chain.from_iterable(map(dict.items, objects)):
         members[name].append(value)
     for inner in members.values():
