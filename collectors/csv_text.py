@@ -196,6 +196,7 @@ class CsvReader(Reader):
 
     def head_columns(self, log: LogFile) -> list[Column]:
         """Columns of the header."""
+        # Each once: several may have no name.
         return [Column(name) for name in dict.fromkeys(header(log))]
 
     def sample(self, log: LogFile) -> dict[str, list[str]]:

@@ -271,6 +271,7 @@ def _is_by_column(document: Mapping[str, Any], inner: Sequence[str], user: str) 
     known_outside, known_inside = (sum(map(_Known().__getitem__, n)) for n in (document, inner))
     if known_outside != known_inside:
         return known_outside > known_inside and len(inner) >= _FEWEST
+    # No name tells which are the columns: a table has more rows.
     return len(inner) >= max(_FEWEST, 2 * len(document))
 
 

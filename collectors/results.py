@@ -218,6 +218,7 @@ def read_record(record: object, reading: Reading, known: LibraryResult | None = 
     contents = Told()
     search = _Search(lambda content: reading.library_of(content) is not None)
     others: dict[str, tuple[str, str]] = {}
+    # In breadth: the outermost result of a library comes before those within others.
     queue: deque[tuple[tuple[str | int, ...], Any]] = deque([((), record)])
     while queue:
         path, value = queue.popleft()

@@ -207,6 +207,7 @@ def _changed(log: LogFile, scratch: Path, change: Callable[[bytes], bytes]) -> L
 
 def _last_byte(log: LogFile) -> bytes:
     last = b""
+    # To the end: a packed log cannot be read from there.
     with log.open() as file:
         while block := file.read(BUFFER_BYTES):
             last = block.rstrip(b" \t\r\n")[-1:] or last

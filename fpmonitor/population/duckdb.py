@@ -93,7 +93,7 @@ class DuckDBSource(SpectrumQueries):
         self, apis: Sequence[str], level: int, fragments: Mapping[str, str]
     ) -> CountSpectrum | None:
         """Count spectrum of the values kept, as `fragments` of the query have it."""
-        most = (1 << (_WORD_BITS - level)) - 1
+        most = (1 << (_WORD_BITS - level)) - 1  # the last word that begins with `level` zeros
         arrays = self._database.arrays(
             "spectrum/of_kept",
             fragments=dict(fragments)

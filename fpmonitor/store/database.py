@@ -181,6 +181,7 @@ class Database(Closing):
 
     def _create(self) -> None:
         with self.transaction():
+            # Through all versions: a new file is what an old one becomes.
             for version in range(1, SCHEMA_VERSION + 1):
                 for text in schema_statements(version):
                     self._execute(text)
