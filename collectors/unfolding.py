@@ -21,6 +21,7 @@ from fpmonitor.collectors.text_logs import forms_of
 from fpmonitor.collectors.wrappers import WHY, unwrapped_lines, visits_at, wrapped_at
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
+from fpmonitor.logs.forms import write_json_lines
 from fpmonitor.logs.log_file import MAX_RECORD_BYTES, NotTaken, copy_of
 from fpmonitor.safe_files import json_or_none
 from fpmonitor.sql import quote_text
@@ -164,16 +165,10 @@ def _from_table(log: LogFile, columns: Mapping[str, str]) -> LogFile:
     line = f"CASE WHEN {broken} THEN {quote_text(_NO_OBJECT.decode().strip())} "
     # Not of a struct, which has no two members that differ in case alone.
     line += f"ELSE json_object({', '.join(cells)})::VARCHAR END"
-    # Lines go out as they are. In JSON a U+0001 and line ends within texts are escaped: nothing has
-    # to be quoted, and other line ends are white space.
     copy = copy_of(log, ())
     try:
         with in_memory() as connection:
-            connection.execute(
-                f"COPY (SELECT translate({line}, chr(10) || chr(13), '  ') FROM {table.relation}) "  # noqa: S608 -- quoted
-                f"TO {quote_text(str(copy.path))} "
-                "(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x01')"
-            )
+            write_json_lines(connection, line, table.relation, copy.path)
             refused = []
             if log.format == "csv":
                 refused = connection.execute("SELECT line FROM reject_errors").fetchall()
