@@ -168,16 +168,17 @@ def group_rows(rows: UserRows) -> BrowserGroups:
         codes = rows.codes([column_name])[0].astype(np.int64)
         size = int(codes.max(initial=0)) + 1
         # By codes, not by rows: there are far fewer user agents than users.
-        known = _told_by(api, rows.texts_of_values(column_name, size), size)
+        told_family, told_version, told_traits = _told_by(
+            api, rows.texts_of_values(column_name, size), size
+        )
         pairs, groups_of_rows = distinct(groups * size + codes)
         before, code = np.divmod(pairs, size)
         family, version, traits = _parts_of(numbers[before])
         # The surest API comes first, and what it told stays.
-        known_family, known_version, known_traits = (part[code] for part in known)
-        family = np.where(family == UNKNOWN, known_family, family)
-        version = np.where(version == 0, known_version, version)
+        family = np.where(family == UNKNOWN, told_family[code], family)
+        version = np.where(version == 0, told_version[code], version)
         numbers, groups = np.unique(
-            _number_of(family, version, traits | known_traits), return_inverse=True
+            _number_of(family, version, traits | told_traits[code]), return_inverse=True
         )
         groups = groups[groups_of_rows]
     family, version, traits = _parts_of(numbers)
