@@ -15,6 +15,7 @@ _SECTIONS = frozenset({
     "media", "navigator", "offlineAudioContext", "resistance", "screen", "svg", "timezone", "trash",
     "voices", "windowFeatures", "workerScope",
 })  # fmt: skip
+# Sections that other libraries and pages have as well: alone they tell nothing.
 _ANYBODYS = frozenset({
     "css", "features", "fonts", "intl", "media", "navigator", "screen", "svg", "timezone", "voices",
 })  # fmt: skip

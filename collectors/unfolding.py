@@ -64,6 +64,7 @@ def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
         columns = _columns_of_json(log, others)
         if columns or column_map.elements:
             log = _from_table(log, columns)
+    # In this order: lists and texts of JSON may be within what wraps the records.
     if log.format == "jsonl":
         log = _unwrapped(log, user, fields - {user}, others)
     if column_map.elements and log.format == "jsonl":

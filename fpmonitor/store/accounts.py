@@ -186,6 +186,7 @@ class _Judging:
 
     def _verdict(self, profile: Profile, path: str, setting: Setting) -> Verdict:
         names = (profile.path, path)
+        # What the user says comes first, and then what the database holds already.
         if any(name in self.column_map.ignore for name in names):
             return Verdict("not taken", "--ignore")
         if said := [self.said[name] for name in names if name in self.said]:

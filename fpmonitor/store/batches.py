@@ -59,6 +59,7 @@ class BatchReport:
         members = asdict(self)
         members["set_aside"] = len(self.set_aside) if self.account else None
         members |= {"account": self.account.to_json() if self.account else None}
+        # The command line says these in sentences.
         for name in ("reason", "corrects", "corrected_users", "nulls_are_values"):
             del members[name]
         return members

@@ -187,6 +187,7 @@ def _write(
         database.run(
             "demand/add_rejects",
             batch=batch,
+            # 0 stands for the line of what has none, such as a database.
             lines=[reject.line or None for reject in rejects],
             reasons=[reject.reason for reject in rejects],
             excerpts=[reject.excerpt for reject in rejects],

@@ -165,6 +165,7 @@ def ingest_log(
         with ThreadPoolExecutor(max_workers=1) as beside:
             # Digests leave the lock of Python: they are taken while DuckDB reads.
             hashing = beside.submit(marking, log, reading, most, stored_before)
+            # Only a log that may be known waits for its digests before it is read.
             if stored_before or database.rows("ingest/batch_of_source", source=log.label)[0][0]:
                 marks = hashing.result()
                 if repeated := repeated_batch(database, log, marks[-1].digests, started):

@@ -57,4 +57,5 @@ def _add(database: Database, question: str, answer: str | None) -> None:
 
 
 def _text(content: Any) -> str:
+    # In one order: a registered question is known again by its text.
     return json.dumps(content, sort_keys=True, ensure_ascii=False)

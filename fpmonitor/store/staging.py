@@ -55,6 +55,7 @@ def _stage(database: Database, scan: Scan) -> None:
     if scan.apis is not None:
         columns = value_columns(scan)
     columns = [*columns, *(f"s{place}" for place in range(len(scan.spare)))]
+    # Values that can be read by column stay in the log until it is known which are stored.
     if scan.by_column:
         columns = [ROW]
     named = "ingest/name_visits" if scan.names_visits else "ingest/name_no_visits"

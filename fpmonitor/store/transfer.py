@@ -295,6 +295,7 @@ def _shown(database: Database, folder: Path, manifest: ExportManifest) -> Iterat
             database.run("transfer/show_file", fragments=names | {"file": file})
         else:
             database.run("transfer/show_nothing", fragments=names)
+    # No `finally`: after an error no statement runs, and the transaction takes the views along.
     yield
     for table in TABLES:
         database.run("transfer/hide", fragments={"arrived": f"arrived_{table}"})

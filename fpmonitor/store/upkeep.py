@@ -63,6 +63,7 @@ def verify_database(database: Database) -> Verification:
     Raises:
         StoreError: A part of the file cannot be read; it says which table cannot.
     """
+    # Before any statement on several of them: an error then names the damaged table.
     for table in database.tables():
         try:
             database.rows("upkeep/read_table", fragments={"table": quote_name(table)})
@@ -169,6 +170,7 @@ def _forget(database: Database, *, may_return: bool = True) -> int:
     if number:
         if may_return:
             doubt_lists(database, first=first, last=last)
+        # Before they go: their times tell which windows change.
         drop_forgotten(database)
         for statement in _DELETIONS:
             database.run(statement)
@@ -209,6 +211,7 @@ def compact_database(
             connection.execute("COPY FROM DATABASE old TO new")
             connection.execute("CHECKPOINT new")
             connection.execute("DETACH new")
+            # On disk before it takes the name: a power failure leaves the old file or this one.
             sync(made)
             made.replace(path)
             sync(path.absolute().parent)
