@@ -241,7 +241,8 @@ def test_few_records_of_many_members_take_few_statements_and_are_stored_as_any(
             monkeypatch.setattr(Database, "_execute", counted)
             report = add(database, path)
             monkeypatch.setattr(Database, "_execute", execute)
-            found.append((counts(report), report.unordered, observations(database)))
+            values = sorted(row[3:] for row in observations(database))
+            found.append((counts(report), report.unordered, values))
         assert (statements < 150) == (few > 0)
     assert found[0] == found[1]
     assert found[0][:2] == ((3, 3, 0, 0), 1)
