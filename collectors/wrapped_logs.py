@@ -38,8 +38,9 @@ def _lines_inside(log: LogFile, inner: Callable[[str], str]) -> Iterator[bytes]:
     with log.open() as source:
         while raw := source.readline(MAX_RECORD_BYTES):
             text = inner(raw.decode("utf-8", "replace"))
-            # One line for each, empty or not: rejects are located by its number.
-            yield text.replace("\n", " ").rstrip().encode() + b"\n"
+            # One line for each, empty or not: rejects are located by its number. An escaped half of
+            # a character stays half of one, which is not UTF-8: its line is rejected.
+            yield text.replace("\n", " ").rstrip().encode("utf-8", "surrogatepass") + b"\n"
 
 
 def _in_member(log: LogFile) -> Callable[[str], str] | None:
@@ -47,7 +48,8 @@ def _in_member(log: LogFile) -> Callable[[str], str] | None:
     texts: dict[str, list[str]] = defaultdict(list)
     for record in islice(json_lines.records_of(log.head), _SAMPLE):
         for name in _MEMBERS & record.keys():
-            texts[name].append(str(record[name]).strip())
+            text = str(record[name]).strip().encode("utf-8", "replace")  # Polars takes no halves
+            texts[name].append(text.decode())
     member_name = next((name for name in sorted(texts) if _are_lines(texts[name])), None)
     if member_name is None:
         return None
