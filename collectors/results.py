@@ -134,11 +134,15 @@ class ResultCollector(RecordCollector):
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log; errors as of every collector that reads record by record."""
+        self.prepare(column_map)
+        return super().scan(log, column_map)
+
+    def prepare(self, column_map: ColumnMap) -> None:
+        """Take from a column map what is no API."""
         fields = {column_map.name_of("source"): "the library tells the source"}
         fields |= dict.fromkeys(column_map.ignore, "--ignore")
         fields |= dict.fromkeys(map(column_map.name_of, ("user", "time", *IDS)), "")
         self.prepared = Reading(_libraries(), fields, flatten=column_map.flatten)
-        return super().scan(log, column_map)
 
 
 @dataclass(slots=True)

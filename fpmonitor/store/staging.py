@@ -90,8 +90,8 @@ def cells_of_columns(
         if name in apis
     ]
     at_once = 1
-    # A statement binds all columns of the table, 2 µs each: two for each of 3,000 took 37 s. Cells of
-    # several columns in one take 0.2 to 0.7 µs more each, of 20,000 records x 100 columns 0.3 s.
+    # A statement binds all columns of the table, 2 µs each: two for each of 3,000 took 37 s. With
+    # several columns in one a cell takes 0.2 to 0.7 µs more: 0.3 s for 20,000 records x 100.
     if len(columns) > _AT_ONCE and not scan.by_column:
         [(records, _)] = database.rows("ingest/count_problems")
         at_once = _AT_ONCE if records <= _RECORDS_A_COLUMN * len(columns) else 1
