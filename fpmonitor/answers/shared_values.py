@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from fpmonitor.population.population import Population
 
 # What else tells the browser and its system: values that go together with a user agent.
-_OF_BROWSER = ("NavigatorUAData.", "http:sec-ch-ua", "http:user-agent")
-_OF_BROWSER += tuple(
-    f"Navigator.{member}"
-    for member in ("appVersion", "buildID", "oscpu", "platform", "productSub", "vendor")
+_OF_BROWSER = (
+    *("NavigatorUAData.", "http:sec-ch-ua", "http:user-agent", "Navigator.appVersion"),
+    *("Navigator.buildID", "Navigator.oscpu", "Navigator.platform", "Navigator.productSub"),
+    "Navigator.vendor",
 )
 
 

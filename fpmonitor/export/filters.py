@@ -397,8 +397,8 @@ def _arguments(call: str, *, quotes: bool) -> list[str] | None:
         found = re.findall(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", body)
         return [re.sub(r"\\(.)", r"\1", single or double) for single, double in found]
     # A comma behind a backslash is part of an argument.
-    found = (argument.strip() for argument in re.split(r"(?<!\\),", body))
-    return [re.sub(r"""^(['"`])(.*)\1$""", r"\2", argument) for argument in found]
+    arguments = (argument.strip() for argument in re.split(r"(?<!\\),", body))
+    return [re.sub(r"""^(['"`])(.*)\1$""", r"\2", argument) for argument in arguments]
 
 
 def _ublock_call(arguments: Sequence[str]) -> list[str]:

@@ -227,7 +227,7 @@ WEBEXTENSION = ControlExporter(
         "Load the folder as an unpacked extension; in Firefox, grant it access to all sites.",
         "Beyond reach: style sheets, service workers, worklets, what lies below HTTP.",
         "Beyond reach: windows that a link opens with a script for its address.",
-        "Beyond reach: in shadow trees of a page's own text, frames in options or with a script.",
+        "Beyond reach: in shadow trees that pages have as text, frames in options or with scripts.",
         "Beyond reach: a script beside a frame in one text that a page with Trusted Types writes.",
         "Where a page's policy forbids blob:, its workers do not start.",
         "Not shown: PDF, SVG and pages in <object> or <embed>.",
