@@ -350,6 +350,8 @@ def test_another_least_share_or_draw_is_refused(
         ),
         ("cohorts", lambda file: file["policy"].pop("cohorts"), "`policy.cohorts`"),
         ("plain", lambda file: file["scope"].update(vocabulary=1), "`scope.vocabulary`"),
+        ("plain", lambda file: file["data"].update(days=["2026-01-01"] * 2), "`data.days`"),
+        ("levels", lambda file: file["data"].update(days=["2026-01-01"] * 2), "`data.days`"),
     ],
 )
 def test_what_a_file_alone_contradicts_is_read_by_no_command(
