@@ -134,14 +134,16 @@ def _columns_of_json(log: LogFile, others: Collection[str]) -> dict[str, str]:
 
 
 def _is_object(text: object) -> bool:
-    is_like_one = isinstance(text, str) and text.lstrip()[:1] == "{"
-    return is_like_one and isinstance(json_or_none(text), dict)
+    if not (isinstance(text, str) and text.lstrip()[:1] == "{"):
+        return False
+    return isinstance(json_or_none(text), dict)
 
 
 def _holds_object(text: object) -> bool:
     """Whether a text is an object, or a text in JSON that is one."""
-    is_json_text = isinstance(text, str) and text.lstrip()[:1] == '"'
-    return _is_object(json_or_none(text) if is_json_text else text)
+    if isinstance(text, str) and text.lstrip()[:1] == '"':
+        text = json_or_none(text)
+    return _is_object(text)
 
 
 def _from_table(log: LogFile, columns: Mapping[str, str]) -> LogFile:

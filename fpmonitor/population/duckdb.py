@@ -9,9 +9,10 @@ import numpy as np
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.kept_values import ChosenValues
 from fpmonitor.population.memory import MemorySource
-from fpmonitor.population.recoding import ABSENT, own_codes_of_absent
+from fpmonitor.population.recoding import own_codes_of_absent
 from fpmonitor.population.snapshot import SpectrumQueries
 from fpmonitor.spectrum import CohortSpectra, CountSpectrum
+from fpmonitor.store.snapshot import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,12 +11,12 @@ import polars as pl
 from fpmonitor.population.duckdb import DuckDBSource
 from fpmonitor.population.memory import has_room_for
 from fpmonitor.population.population import Population
-from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import MemorySnapshot, Returned, Snapshot
 from fpmonitor.sql import statement
 from fpmonitor.store.digests import data_key, values_are_digested
 from fpmonitor.store.names import said_names
 from fpmonitor.store.snapshot import (
+    ABSENT,
     Window,
     api_columns,
     kinds_of_members,

@@ -70,14 +70,15 @@ def add_batches(
 ) -> None:
     """Record logs that were stored, with numbers from `first` on, and what became of each."""
     logs, marks, reports = zip(*stored, strict=True)
+    values: dict[str, Any] = {name: [getattr(mark, name) for mark in marks] for name in _OF_MARKS}
+    values |= {name: [getattr(report, name) for report in reports] for name in _OF_REPORTS}
     database.run(
         "ingest/add_batches",
         batch=list(range(first, first + len(logs))),
         origin=[log.origin for log in logs],
         ingested_at=utc_now(),
-        **{name: [getattr(mark, name) for mark in marks] for name in _OF_MARKS},
-        **{name: [getattr(report, name) for report in reports] for name in _OF_REPORTS},
         account=[report.account and report.account.to_text() for report in reports],
+        **values,
     )
     database.run("looks/note_first_names")
 
