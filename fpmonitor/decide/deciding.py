@@ -28,7 +28,7 @@ from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import Criteria, Drawing, decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
-from fpmonitor.policy import NO_DEPARTURE
+from fpmonitor.policy import NO_DEPARTURE, per_cent
 from fpmonitor.population.beside import (
     SECOND_UNIT,
     USERS,
@@ -145,7 +145,7 @@ def _check_cohorts(
     alone = unit_source(source, USERS).spectrum(())
     if isinstance(alone, CohortSpectrum) and tests.above(alone, 1, least=False):
         raise UndecidableError(
-            f"given: {' and '.join(given)} alone exposes more than {100 * policy.budget:.6g} % of "
+            f"given: {' and '.join(given)} alone exposes more than {per_cent(policy.budget)} % of "
             "the users",
             hint="name what has fewer values, or a larger --budget",
         )

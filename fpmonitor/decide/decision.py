@@ -20,7 +20,7 @@ from fpmonitor.decide.coherence import contradiction
 from fpmonitor.decide.lattice import ApiSet as ApiSet  # noqa: PLC0414 -- for all rooms
 from fpmonitor.decide.lattice import Lattice
 from fpmonitor.errors import InputError
-from fpmonitor.policy import EXACT_PART, MAX_BIAS, Drawn, Policy
+from fpmonitor.policy import EXACT_PART, MAX_BIAS, Drawn, Policy, per_cent
 from fpmonitor.population.evidence import Lack, lack_in_words
 from fpmonitor.population.levels import Component, check_components
 from fpmonitor.population.views import View
@@ -692,7 +692,7 @@ class Decision(Result):
     def _reason(self, verdict: Verdict, because: ApiSet, users: int) -> str:
         names, budget = (
             ", ".join(self.lattice.spelled(because)),
-            f"{100 * self.policy.budget:.6g} %",
+            f"{per_cent(self.policy.budget)} %",
         )
         if verdict == "allow":
             return f"within the allowed set {names}" if because else "nothing is read"
@@ -713,9 +713,9 @@ class Decision(Result):
         if self.policy.visits == "last+visit":
             budget += " by last values or by one visit"
         if (cohorts := self.policy.cohorts) is not None:
-            budget += f", or over {100 * cohorts.budget:.6g} % of a cohort"
+            budget += f", or over {per_cent(cohorts.budget)} % of a cohort"
         if (links := self.policy.links) is not None:
-            budget += f", or lets over {100 * links.budget:.6g} % be linked"
+            budget += f", or lets over {per_cent(links.budget)} % be linked"
         return f"{names}: {users:,} users do not tell whether it exposes over {budget}; {more}"
 
     def rows(self) -> list[dict[str, Any]]:

@@ -350,3 +350,14 @@ def test_spare_columns_give_way_before_a_table_stacks(
     whole = "".join(cells[:-1]) if cells[-1] == "... and 7 more" else "".join(cells)
     assert whole.startswith("WebGLContext.parameters#RENDERER_OF_WEBGL")
     assert all(cell.endswith((".", "#", "_", "WEBGL", "more")) for cell in cells)
+
+
+@pytest.mark.parametrize("kind", ["share", "short share", "decimal"])
+def test_a_column_that_is_called_a_limit_rounds_away_from_what_it_limits(kind: Kind) -> None:
+    """Also where only the member is called so, as the upper limit of what was observed."""
+    names = ("at least", ("left", "lower"), "at most", ("observed", "observed_upper"), "estimate")
+    cells = [column.written(0.123454999) for column in columns(kind, *names)]
+    shown = [float(cell.removesuffix(" %")) for cell in cells]
+    exact = 0.123454999 * (1 if kind == "decimal" else 100)
+    assert shown[0] == shown[1] < exact < shown[2] == shown[3]
+    assert shown[4] in {shown[0], shown[2]}
