@@ -145,7 +145,7 @@ def _concluded(
     began, tests = time.perf_counter(), tests_of(found, searched.users)
     borders = borders_with_others(found, searched, tests, progress)
     best = recommended_of(borders.allow, searched, tests.allow, weights=found.weights)
-    bound = best.weight
+    bound = utility = found.lattice.utility_of(best)
     if not borders.complete:
         refused = [*borders.block, *borders.undecided]
         bound = weight_bound(found.evident, refused, Sought(weights=found.weights))
@@ -155,8 +155,8 @@ def _concluded(
         block=without_empty(borders.block),
         undecided=without_empty(borders.undecided),
         users_possible=None,
-        recommended=best.apis,
-        utility=best.weight,
+        recommended=best,
+        utility=utility,
         utility_bound=bound,
         complete=borders.complete,
         evaluated=found.evaluated + borders.evaluated,

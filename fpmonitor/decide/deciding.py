@@ -20,7 +20,7 @@ from fpmonitor.decide.declared import DeclaredVectors
 from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.search import Borders, Sought, search
-from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
+from fpmonitor.decide.utility import recommend, weight_bound
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.ceiling import users_possible
 from fpmonitor.estimate.cohort_budget import CohortTest, cohort_test
@@ -164,7 +164,7 @@ def _answered(
     criterion = None if sought.has_levels or tests is None else tests.allow
     users = unit_source(source, USERS)
     best = recommended_of(borders.allow, users, criterion, weights=sought.weights)
-    utility = lattice.utility_of(best.apis) if borders.allow else 0.0
+    utility = lattice.utility_of(best) if borders.allow else 0.0
     bound = utility
     if not borders.complete:
         # Solvers bound up to a tolerance, and a file whose utility is above its bound is refused.
@@ -172,7 +172,7 @@ def _answered(
     cut = None
     if sought.max_sets is not None or sought.best_first:
         most = (sought.max_sets or _LISTED, sought.max_sets or _LISTED_PAIRS)
-        first = [best.apis, *found.diverse]
+        first = [best, *found.diverse]
         borders, cut = _cut(borders, *most, first=first, weights=sought.weights)
     return replace(
         open_decision,
@@ -181,7 +181,7 @@ def _answered(
         allow=lattice.listed(apis for apis in borders.allow if apis or sought.has_levels),
         block=lattice.listed(without_empty(borders.block)),
         undecided=lattice.listed(without_empty(borders.undecided)),
-        recommended=lattice.finest(best.apis),
+        recommended=lattice.finest(best),
         utility=utility,
         utility_bound=bound,
         utility_possible=None if found.possible is None else found.possible + lattice.withheld,
@@ -591,40 +591,30 @@ def recheck(decision: Decision, source: SpectrumSource) -> dict[ApiSet, Verdict]
         decision: The decision; its policy and setting are kept.
         source: The current users, as in `decide`.
     """
-    least, judge = source.least, Judge.of(decision, source)
+    least, tests = source.least, judging(decision, source)
     return {
-        apis: judge.verdict(
+        apis: tests.verdict(
             apis, source.spectrum(apis), None if least is None else least.spectrum(apis)
         )
         for apis in decision.allow
     }
 
 
-class Judge(NamedTuple):
-    """Judges any set of candidates by itself, by the tests of a decision for a number of users.
+def judging(decision: Decision, users: SpectrumSource | int) -> Tests:
+    """Make the tests by which any set of candidates is judged by itself, for a number of users.
 
     The probability of the guarantee is that no set at all is allowed wrongly, so it also holds for
     those that are asked for one after another, whatever the answers were.
+
+    Raises:
+        InputError: The tests of the decision are of parts of the users.
     """
-
-    tests: Tests
-
-    @classmethod
-    def of(cls, decision: Decision, users: SpectrumSource | int) -> Judge:
-        """Make the tests of a decision, never those that its file holds: see `tests_of`."""
-        _check_all_searched(decision)
-        return cls(tests_of(decision, users))
-
-    def verdict(
-        self, apis: Collection[str], spectrum: CountSpectrum, least: CountSpectrum | None = None
-    ) -> Verdict:
-        """Judge a set and all that comes along; by `least` it is blocked, where others see less."""
-        if self.tests.allows(spectrum, len(apis)):
-            return "allow"
-        above = self.tests.above(least or spectrum, len(apis), least=least is not None)
-        declared = self.tests.declared
-        exact = None if declared is None or least is not None else declared.verdict(apis, spectrum)
-        return exact or ("block" if above else "undecided")
+    if decision.confirmation is not None:
+        raise InputError(
+            "the decision was searched among some users and confirmed on the others, once",
+            hint="decide anew with --search-users; the lists of the decision hold as they are",
+        )
+    return tests_of(decision, users)
 
 
 class UnitTest(NamedTuple):
@@ -662,6 +652,18 @@ class Tests(NamedTuple):
         if self.refute is None:
             return not self.block.holds(spectrum, size)
         return (self.refute.monotone or not least) and self.refute.refutes(spectrum, size)
+
+    def verdict(
+        self, apis: Collection[str], spectrum: CountSpectrum, least: CountSpectrum | None = None
+    ) -> Verdict:
+        """Judge a set and all that comes along; by `least` it is blocked, where others see less."""
+        if self.allows(spectrum, len(apis)):
+            return "allow"
+        above = self.above(least or spectrum, len(apis), least=least is not None)
+        # Exact limits are of all users: others are told a part of the groups.
+        by_users = self.declared if least is None else None
+        exact = None if by_users is None else by_users.verdict(apis, spectrum)
+        return exact or ("block" if above else "undecided")
 
 
 def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | int) -> Tests:
@@ -843,15 +845,6 @@ def _nothing_certified(policy: Policy, users: int) -> UndecidableError:
     )
 
 
-def _check_all_searched(decision: Decision) -> None:
-    """Refuse to judge by a decision whose tests are of parts of the users."""
-    if decision.confirmation is not None:
-        raise InputError(
-            "the decision was searched among some users and confirmed on the others, once",
-            hint="decide anew with --search-users; the lists of the decision hold as they are",
-        )
-
-
 def exact_criterion(policy: Policy, users: int, largest: int | None = None) -> Criterion:
     """Count the users in groups smaller than k; the limit is the whole number within the budget.
 
@@ -872,7 +865,7 @@ def recommended_of(
     criterion: Criterion | None,
     *,
     weights: Mapping[str, float],
-) -> RecommendedSet:
+) -> ApiSet:
     """Recommend an allowed set: of equal utility the one that a test sees furthest from its limit.
 
     An interrupt ends the look at the users: the set is one of the greatest utility all the same. So

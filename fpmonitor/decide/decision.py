@@ -613,7 +613,7 @@ class Decision(Result):
     ) -> dict[str, Any]:
         """Return what a gate answers on reading `apis`: the verdict, the set that settles it, why.
 
-        A set that is unknown is asked of `judge`, where there is one: see `deciding.Judge`.
+        A set that is unknown is asked of `judge`, where there is one: see `deciding.judging`.
         """
         if self.union_with:
             return self.with_unions_listed().answer(apis, judge)

@@ -22,7 +22,7 @@ from fpmonitor.decide.search import Borders, Sought, search
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fpmonitor.decide.deciding import Judge, Tests
+    from fpmonitor.decide.deciding import Tests
     from fpmonitor.decide.decision import Decision
     from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import SpectrumSource
@@ -46,7 +46,7 @@ def refreshed(
     decision: Decision,
     disclosed_source: SpectrumSource,
     *,
-    judge: Judge,
+    tests: Tests,
     seal: str,
     effort: Effort,
 ) -> Decision:
@@ -59,11 +59,11 @@ def refreshed(
     Args:
         decision: One that `can_refresh`.
         disclosed_source: The users of now over its candidates, as others are told of them.
-        judge: The tests for so many users.
+        tests: Those that `judging` makes for so many users.
         seal: The digest of their data as the decision may tell it.
         effort: When to end; the lists are then not complete, and hold what was found by then.
     """
-    began, tests = time.perf_counter(), judge.tests
+    began = time.perf_counter()
     allowed = _tested_again(decision, disclosed_source, tests.allow, effort)
     borders = search(
         disclosed_source,
@@ -85,7 +85,7 @@ def refreshed(
         decision, borders.block, disclosed_source.least or disclosed_source, tests, effort
     )
     parts = [tuple(sorted({*decision.recommended} & {*apis})) for apis in borders.allow]
-    recommended = recommended_of(parts, disclosed_source, tests.allow, weights={}).apis
+    recommended = recommended_of(parts, disclosed_source, tests.allow, weights={})
     is_same = recommended == decision.recommended
     made = replace(
         _without_findings(decision),
