@@ -23,7 +23,7 @@ from fpmonitor.decide.search import Borders, Sought, search
 from fpmonitor.decide.utility import recommend, weight_bound
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.ceiling import users_possible
-from fpmonitor.estimate.cohort_budget import CohortTest, cohort_test
+from fpmonitor.estimate.cohort_budget import CohortTest, Condition, cohort_test
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import Criteria, Drawing, decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
@@ -621,7 +621,7 @@ class UnitTest(NamedTuple):
     """A condition of sets: what is tested, and of which unit beside the users: see `beside`."""
 
     unit: str
-    test: Criterion | CohortTest
+    test: Condition
 
     def holds(self, spectrum: CountSpectrum, size: int) -> bool:
         """Whether a set of `size` APIs keeps it."""

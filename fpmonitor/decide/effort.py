@@ -116,18 +116,6 @@ class Effort:
             raise OutOfTimeError
 
     @contextmanager
-    def within(self, share: float) -> Iterator[None]:
-        """End what is done here, and nothing else, after so large a share of the time left."""
-        deadline, self.deadline = self.deadline, self.after(share)
-        try:
-            yield
-        except OutOfTimeError:
-            if self.stopped:
-                raise
-        finally:
-            self.deadline = deadline
-
-    @contextmanager
     def until_stopped(self) -> Iterator[None]:
         """End what is done here, and all that follows, when time is up or at an interrupt."""
         # One that came before this block began must end it as well.

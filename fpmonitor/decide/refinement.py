@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fpmonitor.estimate.criterion import Condition, Score
+    from fpmonitor.estimate.cohort_budget import Condition
+    from fpmonitor.estimate.criterion import Score
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
     _Sizes = NDArray[np.float64] | NDArray[np.integer]

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import ApiSet
     from fpmonitor.decide.refinement import Refinement
-    from fpmonitor.estimate.criterion import Condition, Refutation
+    from fpmonitor.estimate.cohort_budget import Condition
+    from fpmonitor.estimate.criterion import Refutation
     from fpmonitor.spectrum import CountSpectrum
 
 # Of every size, as far as they are so few: that blocks 70 % on real tables, and 68 % without.
@@ -101,7 +102,7 @@ class Borders:
         self, allow: Sequence[ApiSet], block: Sequence[ApiSet], *, evaluated: int
     ) -> Borders:
         """Return these with what was proven besides, of so many sets that were looked at."""
-        allowed = _largest({*self.allow, *allow})
+        allowed = largest({*self.allow, *allow})
         return replace(
             self,
             allow=allowed,
@@ -128,7 +129,7 @@ class Borders:
         blocked = [{*members} for members in self.block]
         return replace(
             self,
-            allow=_largest(parts),
+            allow=largest(parts),
             undecided=[one for one in failing if not any(each <= {*one} for each in blocked)],
             complete=self.complete and condition.complete,
             evaluated=self.evaluated + condition.evaluated,
@@ -141,7 +142,7 @@ class Borders:
         parts = {tuple(api for api in members if api not in apis) for members in self.allow}
         return replace(
             self,
-            allow=_largest(members for members in parts if members),
+            allow=largest(members for members in parts if members),
             block=[members for members in self.block if not {*apis} & {*members}],
             undecided=[members for members in self.undecided if not {*apis} & {*members}],
             complete=False,
@@ -152,10 +153,16 @@ def _is_within(apis: ApiSet, sets: Iterable[ApiSet]) -> bool:
     return any({*apis} <= {*one} for one in sets)
 
 
-def _largest(sets: Iterable[ApiSet]) -> list[ApiSet]:
+def largest(sets: Iterable[ApiSet]) -> list[ApiSet]:
     """Those of some sets that are within no other one, sorted."""
     pairs = [(members, {*members}) for members in sorted(sets)]
     return [members for members, one in pairs if not any(one < other for _, other in pairs)]
+
+
+def smallest(sets: Iterable[ApiSet]) -> list[ApiSet]:
+    """Those of some sets that hold no other one, sorted."""
+    pairs = [(members, {*members}) for members in sorted(sets)]
+    return [members for members, one in pairs if not any(other < one for _, other in pairs)]
 
 
 class Family:

@@ -204,7 +204,6 @@ def design_base(
     Args:
         cells: Distributions of the counts of Poisson(`cells.laws.mean`) users.
         sign: -1 for an upper limit, +1 for a lower limit.
-        budget: `Q*`, a share of the users.
         log_term: `ln(1 / level)`, nats, at which it is sharpest.
         share: The mean by the users in the middle of its use, in (0, 1).
         monotone: Whether the score must grow with the API set.

@@ -64,9 +64,7 @@ def sharpest_weights(
     """Tilted free weights that decide exposures nearest to the budget, shape (W,).
 
     Args:
-        laws: Distributions of the counts.
         sign: -1 for an upper limit, +1 for a lower limit.
-        budget: `Q*`, a share of the users.
         log_term: `ln(1 / level)`, nats.
         monotone: Whether the weights must not be negative nor increase with the count.
         fakes: Number of rows that are no users.
