@@ -226,6 +226,7 @@ class _Search:
         self._compare()
         for members in sorted(known, key=self.weight, reverse=True)[:_DIVERSE]:
             self.note(members)
+        # Whoever goes on has what these found among the known sets.
         if reached is None:
             self._diversify()
             self._exchange(self._effort.after(share * _EXCHANGING))
@@ -461,6 +462,7 @@ class _Dolls:
     def _made(self, column: int, before: Sequence[int]) -> int:
         """Make the doll of one column more."""
         search, weight, last = self._search, self._search.weights[column], self.values[-1]
+        # No doll weighs more than the one before with the new column: such a set proves it at once.
         fits = search.weight(self._heaviest) == last and search.compatible(self._heaviest, [column])
         if fits and search.passing(self._data, self._heaviest, fits):
             self._heaviest |= 1 << column
@@ -501,6 +503,7 @@ class _Dolls:
             floor = max(floor, weights[heaviest])
         if by_dolls:
             return self._gained_by_dolls(part, floor, top)
+        # By the last column of a set: from where a ceiling is not above the floor, none before is.
         ceilings = self._ceilings(passing, part.most)
         for place in reversed(range(len(passing))):
             if floor >= top or ceilings[place + 1] <= floor:

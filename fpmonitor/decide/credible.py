@@ -220,14 +220,21 @@ def _uncovered(decision: Decision, most_steps: int | None) -> str | None:
     if decision.components:
         return _unsettled_levels(decision, _MOST_VECTORS if most_steps is None else most_steps)
     must, never = set(decision.must), {*decision.never, *decision.no_evidence}
+    refused = [
+        set(apis) - must
+        for apis in (*decision.block, *decision.undecided)
+        if never.isdisjoint(apis)
+    ]
+    # What is refused alone is in no open set, and 1,500 of them would divide the sets as often.
+    never |= {api for apis in refused if len(apis) == 1 for api in apis}
     found = uncovered(
         [api for api in decision.policy.candidates if api not in must | never],
-        [set(apis) - must for apis in decision.allow or [()] if must <= {*apis} or not apis],
         [
-            set(apis) - must
-            for apis in (*decision.block, *decision.undecided)
-            if never.isdisjoint(apis)
+            set(apis) - must - never
+            for apis in decision.allow or [()]
+            if must <= {*apis} or not apis
         ],
+        [apis for apis in refused if never.isdisjoint(apis)],
         most_steps,
     )
     return None if found is None else ", ".join(sorted(found | must)) or "nothing"

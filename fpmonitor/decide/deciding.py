@@ -40,9 +40,11 @@ from fpmonitor.population.beside import (
 from fpmonitor.population.level_source import LevelSource
 from fpmonitor.spectrum import CohortSpectrum, SpectrumSource
 
+# Borders of 41 candidates, stopped after a minute, recommended 10 where the best set has 34.
 MANY = 25  # candidates, above which the best set is searched before the borders
 _CEILINGS = 40  # undecided sets of which a file says whether any test could decide them
 _SECONDS = 60.0  # that a search of more candidates takes where no limit is given
+# All that such a search found were 30 MB of sets, which nobody read.
 _LISTED = 500  # sets of each list of so many candidates
 _LISTED_PAIRS = 5000  # sets of one or two APIs of each, that are not allowed
 _BEST, _POSSIBLE = 0.7, 0.7  # shares of the time that is left, for the two bounds

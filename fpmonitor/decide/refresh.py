@@ -147,6 +147,7 @@ def _tested_again(
         for apis in border_sets(decision):
             effort.check(f"{len(allowed):,} sets tested again")
             allowed[apis] = criterion.holds(disclosed_source.spectrum(apis), len(apis))
+        # Complete lists hold each part of it that is allowed; those of a stopped search may not.
         if not decision.complete and decision.recommended:
             part = _part(decision.recommended, disclosed_source, criterion, effort)
             allowed |= {part: True} if part else {}

@@ -613,6 +613,7 @@ def _always_holds(criterion: Condition, users: int) -> bool:
     """Whether no set of any users exceeds the limits."""
     if not isinstance(criterion, Criterion):
         return False
+    # Weights do not increase with the count, so no users score more than all of them alone.
     alone = users * criterion.score.weights[:, 1]
     return bool(criterion.limits.min() >= criterion.score.of_sums(alone))
 
