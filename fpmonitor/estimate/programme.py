@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -201,7 +200,6 @@ class _Programme:
 
         # The edge above the budget is enough: with all vertices of each tilt's envelope, ten limits
         # took 2.0 s, and 1.3 s so.
-        @cache
         def share(place: int) -> float:
             tilt = tilts[place]
             level = self._level(self._bounds(self.sign * tilt * self.laws.atoms * weights)[0])

@@ -443,22 +443,18 @@ def judge(
     product: Product,
 ) -> ApiVerdict:
     """Verdict on one API when `chosen` are set."""
-    api, means = action.means, other_name(action)
+    api = action.means
     acting = [control for control in chosen if control.effect_on(api)]
     effect = effect_of(api, chosen, product)
+    decided = ApiVerdict(
+        api=action.api, means=other_name(action), outcome=action.outcome, verdict="exact"
+    )
     if effect is None and not is_known(api):
-        return ApiVerdict(
-            api=action.api,
-            outcome=action.outcome,
-            verdict="unknown",
-            note=_unknown(action.api),
-        )
+        return replace(decided, verdict="unknown", note=_unknown(action.api))
     if not action.is_withheld:
         changed = bool(changed_by(chosen, [api], product))
-        return ApiVerdict(
-            api=action.api,
-            means=means,
-            outcome=action.outcome,
+        return replace(
+            decided,
             verdict="over-blocking" if changed else "exact",
             effect=effect,
             controls=names(acting),
@@ -468,10 +464,8 @@ def judge(
     if ways:
         effect = "evaded"
     if effect not in HIDING:
-        return ApiVerdict(
-            api=action.api,
-            means=means,
-            outcome=action.outcome,
+        return replace(
+            decided,
             verdict=_SHORT_OF_HIDING.get(effect, "impossible"),
             effect=effect,
             controls=names(acting),
@@ -481,10 +475,8 @@ def judge(
         )
     hiding = [control for control in acting if control.hides(api)]
     others = collateral(hiding, *_divided(actions), product)
-    return ApiVerdict(
-        api=action.api,
-        means=means,
-        outcome=action.outcome,
+    return replace(
+        decided,
         verdict="over-blocking" if others else "exact",
         effect=effect,
         controls=names(hiding),
