@@ -472,6 +472,7 @@ def _cut(
         borders.allow,  # the recommended set before all others, however few are kept
         key=lambda apis: (apis != first[0], apis not in first, -utility(apis), apis),
     )
+    # Else an API in no set that is kept is said not to be allowed alone, as userAgent was.
     covered_apis, chosen = set[str](), list[ApiSet]()
     for apis in best:
         if apis in first or not covered_apis.issuperset(apis):

@@ -32,6 +32,7 @@ class _Interrupts:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold interrupts in the block, which goes on; none of them is left at its end."""
+        # An interrupt while a finished search was written lost it, and one before left no word.
         # Signals come to the main thread alone, and Python lets no other set handlers.
         if self._held or not _gets_signals():
             yield
