@@ -989,6 +989,7 @@ class ProofSide(msgspec.Struct):
     nats: _Numbers | None = None
     weights: _Numbers | None = None
     limits: _Numbers | None = None
+    links: list[_LinkSide] = []
 
     def __post_init__(self) -> None:
         whole = (self.designs and self.nats) or (self.weights and self.limits)
@@ -1002,13 +1003,9 @@ class _LinkSide(ProofSide, kw_only=True):
     after: float | None = None
 
 
-class _AllSides(ProofSide):
-    links: list[_LinkSide] = []
-
-
 class _Parts(msgspec.Struct):
     """What stands a floor deeper in a file."""
 
     data: _Data
-    proof: dict[Literal["allow", "block"], _AllSides] | None = None
+    proof: dict[Literal["allow", "block"], ProofSide] | None = None
     view: dict[str, Any] | None = None
