@@ -67,6 +67,13 @@ def rounded(
     return Context(prec=digits, rounding=rounding).plus(number).normalize()
 
 
+def upward(number: float, digits: int) -> str:
+    """Write a number that is not exceeded, such as an epsilon, to so many digits: rounded up."""
+    # Of twelve digits: 0.1 and 0.2 are 0.3 together, and a little more as floats.
+    exact = as_written(float(f"{number:.12g}"))
+    return f"{float(rounded(exact, UP, digits=digits)):.{digits}g}"
+
+
 def per_cent(share: float) -> str:
     """Write a share of a policy per cent, as it was given and without the sign."""
     # Rounded to six digits it would be another budget than the one that was tested.

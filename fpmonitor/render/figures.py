@@ -272,7 +272,7 @@ def of_tolerance(decision: Decision) -> Figure | None:
             "Share of the sets on the allow list that stay allowed up to a bias. That is how often "
             "more, or less, any kind of user may come among the observed users than in the "
             f"population. All of it holds together with probability "
-            f"{1 - (decision.policy.delta or 0):g}."
+            f"{sureness(decision.policy.delta or 0)}."
         ),
         svg=line_chart(
             [Series(name=title, x=x, y=y)],
