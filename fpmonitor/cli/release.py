@@ -228,7 +228,8 @@ def _note_protection(made: Release, *, quiet: bool) -> None:
     if sampling is not None:
         note(
             f"the table is ({upward(sampling.epsilon, 6)}, "
-            f"{upward(sampling.delta, 2)})-differentially private for one user more or less; publish no other table of these users beside it",
+            f"{upward(sampling.delta, 2)})-differentially private for one user more or less; "
+            "publish no other table of these users beside it",
             quiet=quiet,
         )
         if sampling.delta * made.manifest.published.users >= 1:

@@ -193,8 +193,8 @@ def _spent(
         batch = shuffled_epsilon(answer, study.minimum_batch, _SHUFFLED_DELTA)
         hidden = (
             f". The curator, without the shuffler's help: at most {upward(shuffled, 2)} an answer, "
-            f"among {users:,} users (delta {_SHUFFLED_DELTA:.0e}); where it knows when a user answered, "
-            f"{upward(batch, 2)}, among some {study.minimum_batch:,} of a batch"
+            f"among {users:,} users (delta {_SHUFFLED_DELTA:.0e}); where it knows when a user "
+            f"answered, {upward(batch, 2)}, among some {study.minimum_batch:,} of a batch"
         )
     # Answers that share a report are no mechanisms of their own: their levels do not add up.
     if hidden and len(sets) > 1 and max(map(len, sets)) > 1:
