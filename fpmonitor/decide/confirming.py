@@ -183,7 +183,8 @@ def borders_with_others(
         effort=Effort.of(None, progress),
     )
     # What others confirmed settles what the users searched leave open.
-    left = [apis for apis in borders.undecided if not any({*apis} <= {*a} for a in borders.allow)]
+    allowed = [{*apis} for apis in borders.allow]
+    left = [apis for apis in borders.undecided if not any(map({*apis}.issubset, allowed))]
     return replace(borders, undecided=left)
 
 

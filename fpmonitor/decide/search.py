@@ -103,11 +103,14 @@ class Borders:
     ) -> Borders:
         """Return these with what was proven besides, of so many sets that were looked at."""
         allowed = largest({*self.allow, *allow})
+        allowed_sets = [{*one} for one in allowed]
         return replace(
             self,
             allow=allowed,
             block=[*self.block, *block],
-            undecided=[one for one in self.undecided if not _is_within(one, allowed)],
+            undecided=[
+                one for one in self.undecided if not any(map({*one}.issubset, allowed_sets))
+            ],
             evaluated=self.evaluated + evaluated,
         )
 
@@ -130,7 +133,7 @@ class Borders:
         return replace(
             self,
             allow=largest(parts),
-            undecided=[one for one in failing if not any(each <= {*one} for each in blocked)],
+            undecided=[one for one in failing if not any(map({*one}.issuperset, blocked))],
             complete=self.complete and condition.complete,
             evaluated=self.evaluated + condition.evaluated,
         )
@@ -147,10 +150,6 @@ class Borders:
             undecided=[members for members in self.undecided if not {*apis} & {*members}],
             complete=False,
         )
-
-
-def _is_within(apis: ApiSet, sets: Iterable[ApiSet]) -> bool:
-    return any({*apis} <= {*one} for one in sets)
 
 
 def largest(sets: Iterable[ApiSet]) -> list[ApiSet]:
