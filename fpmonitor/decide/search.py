@@ -356,7 +356,18 @@ class _BorderSearch:
         return Family(len(self._closed), closed).minimal()
 
     def explore(self, node: _Node) -> None:
-        """Explore all sets of a node."""
+        """Explore all sets of a node, depth-first."""
+        # Not by recursion: a set may have more APIs than Python allows calls within each other.
+        open_nodes = [self._exploring(node)]
+        while open_nodes:
+            inner = next(open_nodes[-1], None)
+            if inner is None:
+                open_nodes.pop()
+            else:
+                open_nodes.append(self._exploring(inner))
+
+    def _exploring(self, node: _Node) -> Iterator[_Node]:
+        """Explore a node; yield those within it that are to be explored before it goes on."""
         self._effort.check(_told(self.evaluated))
         if node.estimated_gains and node.base.bit_count() >= self.max_size:
             self.complete = False
@@ -378,7 +389,8 @@ class _BorderSearch:
         while not self._is_decided(node):
             column = next(iter(node.estimated_gains))
             rest = self._without(node, column)
-            self._take(node, column, rest)
+            if (inner := self._taken(node, column, rest)) is not None:
+                yield inner
             if self._is_decided(rest):
                 node = rest
                 break
@@ -461,8 +473,11 @@ class _BorderSearch:
             node.core, base, node.score, estimated_gains, joining, node.data, expected_loss
         )
 
-    def _take(self, node: _Node, column: int, rest: _Node) -> None:
-        """Explore the sets of the node that hold `column`; `rest` is the node without it."""
+    def _taken(self, node: _Node, column: int, rest: _Node) -> _Node | None:
+        """Return the sets of the node that hold `column`; null where all of them are known.
+
+        `rest` is the node without it.
+        """
         core, base = node.core | self._closed[column], node.base | self._closed[column]
         refused = self.failed.completed(base, rest.joining)
         if core != base:
@@ -473,10 +488,10 @@ class _BorderSearch:
         for other in positions(refused):
             joining &= ~self.order.finer[other]
         if self.passed.has_superset(base | joining):
-            return
+            return None
         if not joining:
             self.passed.add(base)
-            return
+            return None
         estimated_gains = {
             other: hope for other, hope in rest.estimated_gains.items() if joining >> other & 1
         }
@@ -484,13 +499,11 @@ class _BorderSearch:
             score = node.data.union(positions(self.order.finest(1 << column | joining)))
             if not self.judge(base | joining, core | joining, score):
                 self._keep(base)
-        else:
-            score = node.score + node.estimated_gains[column]
-            expected_loss = node.expected_loss_less(
-                len(rest.estimated_gains) - len(estimated_gains)
-            )
-            data = node.data.joined(column)
-            self.explore(_Node(core, base, score, estimated_gains, joining, data, expected_loss))
+            return None
+        score = node.score + node.estimated_gains[column]
+        expected_loss = node.expected_loss_less(len(rest.estimated_gains) - len(estimated_gains))
+        data = node.data.joined(column)
+        return _Node(core, base, score, estimated_gains, joining, data, expected_loss)
 
     def _keep(self, passing: int) -> None:
         if not self.passed.has_superset(passing):
