@@ -68,7 +68,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, shown: Table, width: int) -> str:
 def test_cells_are_written_as_their_columns_say() -> None:
     texts = table().texts()
     assert texts[0] == [
-        *("Interface.member", "1,234,567", "12.35 %", "–", "50 %"),
+        *("Interface.member", "1,234,567", "12.34 %", "–", "50 %"),
         *("1,234.500", "0.0012", "+1", "exposed"),
     ]
     assert texts[1] == ["a\nb", "–", "0.00 %", "100.00 %", "–", "–", "–", "–", "withheld"]
@@ -98,7 +98,7 @@ def test_no_number_is_cut_however_narrow_the_terminal(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     text = drawn(monkeypatch, table("Interface.member" * 5), width)
-    for number in ("1,234,567", "12.35 %", "100.00 %", "1,234.500", "0.0012", "+1"):
+    for number in ("1,234,567", "12.34 %", "100.00 %", "1,234.500", "0.0012", "+1"):
         assert number in text
     assert "…" not in text
     if width == 200:
@@ -128,7 +128,7 @@ def test_wide_tables_stack_and_no_name_is_broken_within_a_word(
     assert all(len(line) <= width for line in text.splitlines())
     for word in ("values", "observed", "plug-in", "unbiased", "lower", "upper", "5 %", "1 %"):
         assert word in text
-    assert text.count("12.35 %") == 5
+    assert text.count("12.34 %") == 5
     assert text.count("Title") == text.count("Caption") == 1
     assert all(number in text for number in ("1,234,567", "1,234×", "374×"))
     if width < 90:
