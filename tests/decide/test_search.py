@@ -427,7 +427,8 @@ def test_forty_candidates_give_a_useful_answer_in_time() -> None:
 def test_a_set_may_have_more_apis_than_calls_fit_within_each_other(*, best: bool) -> None:
     """Telemetry of 600 columns ended in a RecursionError: each column of a set was two calls."""
     columns, exposed = 120, 2  # users of each, by that API alone
-    codes = [np.arange(4 * columns) // exposed == place for place in range(columns)]
+    users = np.arange(4 * columns)
+    codes = [np.where(users // exposed == place, 2, 1) for place in range(columns)]
     source = MemorySource([f"a{place:03d}" for place in range(columns)], codes)
     criterion = exact(10, exposed * (columns - 10), columns)
     effort, limit = Effort.of(1.0), sys.getrecursionlimit()
