@@ -128,7 +128,7 @@ def test_wide_tables_stack_and_no_name_is_broken_within_a_word(
     assert all(len(line) <= width for line in text.splitlines())
     for word in ("values", "observed", "plug-in", "unbiased", "lower", "upper", "5 %", "1 %"):
         assert word in text
-    assert text.count("12.34 %") == 5
+    assert (text.count("12.34 %"), text.count("12.35 %")) == (1, 4)
     assert text.count("Title") == text.count("Caption") == 1
     assert all(number in text for number in ("1,234,567", "1,234×", "374×"))
     if width < 90:
