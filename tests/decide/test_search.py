@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fpmonitor.decide import refinement
 from fpmonitor.decide.best import best_set
-from fpmonitor.decide.effort import Effort
+from fpmonitor.decide.effort import Effort, OutOfTimeError
 from fpmonitor.decide.search import Borders, Family, Sought, mask, search
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
@@ -426,12 +426,18 @@ def test_forty_candidates_give_a_useful_answer_in_time() -> None:
 @pytest.mark.each
 def test_a_set_may_have_more_apis_than_calls_fit_within_each_other(*, best: bool) -> None:
     """Telemetry of 600 columns ended in a RecursionError: each column of a set was two calls."""
-    columns, exposed = 120, 2  # users of each, by that API alone
+    columns, exposed = 60, 2  # users of each, by that API alone
     users = np.arange(4 * columns)
     codes = [np.where(users // exposed == place, 2, 1) for place in range(columns)]
     source = MemorySource([f"a{place:03d}" for place in range(columns)], codes)
     criterion = exact(10, exposed * (columns - 10), columns)
-    effort, limit = Effort.of(1.0), sys.getrecursionlimit()
+    looks, limit = itertools.count(), sys.getrecursionlimit()
+
+    def end_at_last(_message: str) -> None:
+        if next(looks) > 3_000:
+            raise OutOfTimeError
+
+    effort = Effort(progress=end_at_last)
     sys.setrecursionlimit(len(inspect.stack(0)) + columns)
     try:
         if best:
