@@ -695,6 +695,8 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
     block, refute = criteria.block, criteria.refute
     if chains is not None and refute.monotone:  # ranks are larger than sets: search to the end
         block = replace(block, largest=None)
+    if proof and decision.days is not None:
+        proof["allow"]["days"] = [*map(str, decision.days)]
     conditions = _conditions(decision, users, beside, proof["allow"]) if proof else []
     allow = criteria.allow
     if policy.visits in SECOND_UNIT:

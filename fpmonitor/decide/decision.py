@@ -885,7 +885,7 @@ def _check_conditions(decision: Decision) -> None:
             if told.get(name, value) != value:  # files of before do not tell it
                 raise InputError(f"not {_NAME}: `policy.cohorts.{name}` is not what `proof` is of")
     days = [*map(str, decision.days or ())]
-    for test in side.get("links", ()) if days else ():
+    for test in (side, *side.get("links", ())) if days else ():
         if test.get("days", days) != days:
             raise InputError(f"not {_NAME}: `data.days` are not those that `proof` is of")
 
