@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from fpmonitor.answers.decide import called_as, question_of
-from fpmonitor.export.crowds import Crowds
-from fpmonitor.population.recoding import ABSENT
+from fpmonitor.export.exporter import Crowds
 from fpmonitor.population.snapshot import check_values_kept
+from fpmonitor.store.snapshot import ABSENT
 from fpmonitor.unit import check_limits
 
 if TYPE_CHECKING:
