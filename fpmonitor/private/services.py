@@ -199,7 +199,8 @@ class _RoleService:
                 return CONFIGS_TYPE, self._role.ring.configs
             case "keys":
                 return "application/json", self._role.ring.public.to_bytes()
-        raise RefusedRequestError(404, "not found")
+            case _:
+                raise RefusedRequestError(404, "not found")
 
     async def add_ask(self, request: Request) -> Response:
         ask = CollectionRequest.from_bytes(await read_body(request, MAX_FILE_BYTES, _JSON_TYPES))
@@ -302,7 +303,8 @@ class _ShufflerService(_RoleService):
                 return "application/json", json.dumps(asks).encode()
             case ["asks", ask_id]:
                 return "application/json", store.asks[self.known_ask(ask_id)].to_bytes()
-        return super().document(path)
+            case _:
+                return super().document(path)
 
     async def uploads(self, request: Request) -> Response:
         with self._room.one() as room:
