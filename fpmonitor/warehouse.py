@@ -80,7 +80,7 @@ class SpectraMonitor(Monitor):
         return weakest(self.snapshot.units)
 
     @property
-    def _listing(self) -> None:
+    def listing(self) -> None:
         """Null: nobody keeps a list of questions."""
 
     @cached_property
@@ -100,6 +100,7 @@ class SpectraMonitor(Monitor):
     ) -> Population:
         """Return the users that questions are about; errors as of `Monitor.population`."""
         if window not in {None, Window()}:
+            # Refuses: answers know no times and no sources.
             _ = self.database
         return Population(self.snapshot, view=view or self.view, audience=audience or self.audience)
 

@@ -17,8 +17,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fpmonitor.answers.crowds import shared_values
 from fpmonitor.answers.preview import limits_of_left
-from fpmonitor.answers.shared_values import shared_values
 from fpmonitor.decide.files import read_decision
 from fpmonitor.export import evidence
 from fpmonitor.export.enforce import ControlExporter

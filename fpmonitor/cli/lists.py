@@ -213,6 +213,7 @@ def _asked(db: Path | None, decided: Decision, *, quiet: bool) -> Iterator[dict[
         users = monitor.population_as(decided)
         if not check_borne_out(monitor, users, decided):
             note("not the users that were decided on: its verdicts are not checked", quiet=quiet)
+        # The database stays open while the list is written: what it leaves is measured then.
         yield {
             "measure": limits_of_left(users, decided),
             "crowds": partial(shared_crowds, users, decided),
@@ -223,7 +224,7 @@ def _shared_values(database: Path | None, decision: Decision) -> dict[str, str]:
     """Commonest values of what is withheld, by what products call it."""
     if database is None:
         return {}
-    from fpmonitor.answers.shared_values import shared_values  # noqa: PLC0415 -- slow
+    from fpmonitor.answers.crowds import shared_values  # noqa: PLC0415 -- slow
 
     withheld = [entry for entry in api_actions(decision) if entry.is_withheld]
     with open_monitor(database) as monitor:

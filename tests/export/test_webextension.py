@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fpmonitor.answers.shared_values import shared_values
+from fpmonitor.answers.crowds import shared_values
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.export.exporter import ExportOptions
