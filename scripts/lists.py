@@ -17,8 +17,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fpmonitor.answers.crowds import shared_values
 from fpmonitor.answers.preview import limits_of_left
+from fpmonitor.answers.shared_values import shared_values
 from fpmonitor.decide.files import read_decision
 from fpmonitor.export import evidence
 from fpmonitor.export.enforce import ControlExporter
@@ -47,7 +47,7 @@ def table(folder: Path) -> str:
         population = monitor.population_as(decision)
         measure = limits_of_left(population, decision)
         withheld = {one.api: one.means for one in api_actions(decision) if one.is_withheld}
-        found = shared_values(population, list(withheld), decision.policy.k)
+        found = shared_values(population, withheld, decision.policy.k, means=decision.means)
         values = {withheld[api]: value for api, value in found.items()}
         every = tuple(decision.policy.candidates)
         first = (

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from fpmonitor.answers.decide import called_as, users_meant
-from fpmonitor.export.crowds import Crowds
+from fpmonitor.export.exporter import Crowds
 from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import check_values_kept
-from fpmonitor.store.digests import LONG
 from fpmonitor.unit import check_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.population.population import Population
@@ -87,23 +85,3 @@ def _shared(
             found.append(tuple(str(value) for value in values))
     # Several codes may be shown as one text, such as values that a view makes coarser.
     yield from sorted(set(found))
-
-
-def shared_values(population: Population, apis: Iterable[str], k: int) -> dict[str, str]:
-    """Return the commonest value of each API that at least k users share; of others none.
-
-    Values that are kept as digests are none, and neither are errors and `undefined`.
-    """
-    snapshot = population.snapshot
-    check_values_kept(snapshot, "the commonest value")
-    found = {}
-    for api in sorted(set(apis) & set(snapshot.apis)):
-        [codes] = snapshot.codes([api])
-        counts = np.bincount(codes)
-        # That nobody was asked is no value that one could show in place of another.
-        counts[ABSENT] = 0
-        code = int(counts.argmax())
-        status, text = snapshot.values(api).get(code, ("", None))
-        if counts[code] >= k and status == "value" and text and not text.startswith(LONG):
-            found[api] = text
-    return found

@@ -13,9 +13,10 @@ from fpmonitor.decide.confirming import borders_with_others, confirm, on_others
 from fpmonitor.decide.credible import not_credible
 from fpmonitor.decide.deciding import (
     MANY,
-    Judge,
+    Tests,
     check_same,
     decide,
+    judging,
     recheck,
     tests_of,
     without_empty,
@@ -666,9 +667,8 @@ def check_lists(population: Population, decision: Decision) -> None:
     if (found.confirmed, found.refuted) != (tested.confirmed, tested.refuted):
         raise not_credible("`confirmation`, not as in the data")
     tests = tests_of(decision, source.users)
-    judge = Judge(tests)
     users = source.users + rest.users
-    _check_sets(decision, users, lambda apis: judge.verdict(apis, source.spectrum(apis)))
+    _check_sets(decision, users, lambda apis: tests.verdict(apis, source.spectrum(apis)))
     if decision.complete:
         # Sets of no chain are settled by nobody, so the lists alone do not show what they lack.
         borders = borders_with_others(decision, source, tests)
@@ -705,7 +705,7 @@ def _check_sets(decision: Decision, users: int, judge: Callable[[ApiSet], Verdic
 def _judge_of(eligible_users: Population, decision: Decision) -> Callable[[ApiSet], Verdict]:
     """Return what judges one set after another, by tests that are made once."""
     # By visits, sets have users of their own, and tests are made for a number of users.
-    judges, lattice = dict[tuple[int, ...], Judge](), decision.lattice
+    judges, lattice = dict[tuple[int, ...], Tests](), decision.lattice
 
     def judge(members: ApiSet) -> Verdict:
         shown = tuple(sorted(lattice.closed({*members, *lattice.lowest})))
@@ -714,7 +714,7 @@ def _judge_of(eligible_users: Population, decision: Decision) -> Callable[[ApiSe
         source = source_of(eligible_users, decision, shown)
         users = (source.users, *units_beside(source).values())
         if users not in judges:
-            judges[users] = Judge.of(decision, source)
+            judges[users] = judging(decision, source)
         return judges[users].verdict(shown, source.spectrum(shown))
 
     return judge

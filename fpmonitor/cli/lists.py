@@ -224,13 +224,13 @@ def _shared_values(database: Path | None, decision: Decision) -> dict[str, str]:
     """Commonest values of what is withheld, by what products call it."""
     if database is None:
         return {}
-    from fpmonitor.answers.crowds import shared_values  # noqa: PLC0415 -- slow
+    from fpmonitor.answers.shared_values import shared_values  # noqa: PLC0415 -- slow
 
     withheld = [entry for entry in api_actions(decision) if entry.is_withheld]
     with open_monitor(database) as monitor:
         population = monitor.population_as(decision)
-        found = shared_values(population, [entry.api for entry in withheld], decision.policy.k)
-    names = {entry.api: entry.means for entry in withheld}
+        names = {entry.api: entry.means for entry in withheld}
+        found = shared_values(population, names, decision.policy.k, means=decision.means)
     return {names[api]: value for api, value in found.items()}
 
 
