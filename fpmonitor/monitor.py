@@ -98,6 +98,7 @@ class Monitor(Closing):
 
     Attributes:
         database: The open file, for what is no question: `store` and `release` take it.
+        listing: Where the questions that are decided are listed; null where nothing keeps them.
         follower: Null; or what holds the users in memory from one monitor of the file to the next,
             as long as nobody else changes it: see `store.followed`.
 
@@ -118,6 +119,7 @@ class Monitor(Closing):
         kept: bool = True,
     ) -> None:
         self.database = Database(Path(path), create=create, key_file=key_file, patience=patience)
+        self.listing: Database | None = self.database
         self.window = window or Window()
         self.view = view or View()
         self.audience = audience
@@ -142,11 +144,6 @@ class Monitor(Closing):
     def counter(self) -> str:
         """What decisions note where queries counted."""
         return "duckdb"
-
-    @property
-    def listing(self) -> Database | None:
-        """Where the questions that are decided are listed; null where nothing keeps them."""
-        return self.database
 
     # ---- What is stored
 

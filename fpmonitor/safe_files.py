@@ -240,6 +240,18 @@ def strict_json(text: str, *, may_repeat: bool = False) -> Any:
     return content
 
 
+# Sorted members and no white space: values that say the same have one text.
+canonical_text = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+
+
+def json_or_none(text: str | bytes) -> Any:
+    """Parse JSON of whoever wrote a log; null for what is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):

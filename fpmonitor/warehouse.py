@@ -59,6 +59,7 @@ class SpectraMonitor(Monitor):
         audience: Audience = Audience.OWNER,
     ) -> None:
         self.view, self.audience, self.window = view or View(), audience, Window()
+        self.listing = None  # nobody keeps a list of questions
         self._path = paths[0]
         self._ask: Callable[[Sequence[tuple[str, ...]]], None] = unanswered
         told: dict[str, Any] = {"said": {}, "key": "", "unit": "user"}
@@ -78,10 +79,6 @@ class SpectraMonitor(Monitor):
     def unit(self) -> Unit:
         """What is counted."""
         return weakest(self.snapshot.units)
-
-    @property
-    def listing(self) -> None:
-        """Null: nobody keeps a list of questions."""
 
     @cached_property
     def database(self) -> NoReturn:  # type: ignore[override]

@@ -8,8 +8,8 @@ import polars as pl
 
 from fpmonitor.answers.decide import called_as, users_meant
 from fpmonitor.export.exporter import Crowds
-from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import check_values_kept
+from fpmonitor.store.snapshot import ABSENT
 from fpmonitor.unit import check_limits
 
 if TYPE_CHECKING:

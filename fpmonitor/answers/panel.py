@@ -18,9 +18,9 @@ from fpmonitor.estimate.drift import DriftTest, compare_changes, compare_laws, c
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.policy import disclosed_from
 from fpmonitor.population.memory import CodeTable, is_dense, rank_keys, smallest_type
-from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.sample import digest_of_arrays
 from fpmonitor.store.digests import DIGEST, LONG
+from fpmonitor.store.snapshot import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

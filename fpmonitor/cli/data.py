@@ -341,17 +341,17 @@ def apis(
 
 def _found(words: str) -> Output:
     rows = []
-    for found in search_apis(words):
-        known = vocabulary.entry_of(found.api)
-        rows.append(asdict(found) | {"kind": known.kind, "group": known.group})
+    for api, because in search_apis(words):
+        known = vocabulary.entry_of(api)
+        entry = {"kind": known.kind, "group": known.group}
+        rows.append({"api": api, "because": because} | entry)
     return store.listing(rows, title=f"Known APIs: {words}")
 
 
 def _resolved(name: str) -> Output:
     rows = []
-    for resolution in vocabulary.resolve(name):
-        known = vocabulary.entry_of(resolution.api)
-        randomised = vocabulary.randomised_in(resolution.api)
+    for source, api in vocabulary.resolve(name):
+        known, randomised = vocabulary.entry_of(api), vocabulary.randomised_in(api)
         entry = {"kind": known.kind, "group": known.group, "volatile": sorted(randomised)}
-        rows.append(asdict(resolution) | entry)
+        rows.append({"source": source, "name": name, "api": api} | entry)
     return store.meanings_output(rows)

@@ -94,14 +94,14 @@ def queries(
     policy = QueryPolicy.from_text(limit, users)
     rows = [
         {
-            "reader": reader.reader,
-            "answered": reader.answered,
+            "reader": reader,
+            "answered": answered,
             "limit": policy.refuse_above,
-            "last": f"{reader.last:%Y-%m-%dT%H:%M:%SZ}",
+            "last": f"{last:%Y-%m-%dT%H:%M:%SZ}",
             # Each count but one reads a bit of a record (singling out, Theorem 4.6).
-            "weight_within_reach": 2.0 ** -(reader.answered - 1),
-            "isolation_by_luck": isolation_within_reach(users, reader.answered),
+            "weight_within_reach": 2.0 ** -(answered - 1),
+            "isolation_by_luck": isolation_within_reach(users, answered),
         }
-        for reader in readers
+        for reader, answered, last in readers
     ]
     shown.show(store.readers(rows))
