@@ -30,7 +30,7 @@ from fpmonitor.serve.frames import kind_of_content
 from fpmonitor.serve.log import log
 from fpmonitor.serve.pages import service_files
 from fpmonitor.serve.programs import GAUGES, PROGRAMS
-from fpmonitor.serve.questions import Questions, state_of
+from fpmonitor.serve.questions import Questions
 from fpmonitor.serve.records import (
     Arrival,
     observations_of,
@@ -50,6 +50,7 @@ from fpmonitor.serve.requests import (
     refused,
 )
 from fpmonitor.serve.service import Service
+from fpmonitor.store.files import state_of_database
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -97,7 +98,9 @@ def service_app(
     store = Apart(config, key_file) if apart else Here(questions, asked_app(questions))
     service = Service(config, store, key_file=key_file)
     flights = Flights(
-        store.respond, lambda: state_of(config.db), by_reader=config.query_limit is not None
+        store.respond,
+        lambda: state_of_database(config.db),
+        by_reader=config.query_limit is not None,
     )
     door = Door(service, flights)
     # Where the settings allow bodies above the usual bound of all, four of them still fit.
