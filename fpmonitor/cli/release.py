@@ -90,9 +90,7 @@ class HistogramOptions(StoredUsers):
             )
 
 
-audit = typer.Typer(
-    name="audit", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}
-)
+audit = typer.Typer()
 
 
 OUTPUT = Annotated[

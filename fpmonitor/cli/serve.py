@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from fpmonitor.serve.config import ServeConfig
 
 
-keys = typer.Typer(
-    name="keys", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}
-)
+keys = typer.Typer()
 KIND = Annotated[
     Literal["write", "read"], typer.Argument(help="Whether the key sends records or reads answers.")
 ]

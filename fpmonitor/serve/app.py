@@ -29,7 +29,7 @@ from fpmonitor.serve.door import Door
 from fpmonitor.serve.log import log
 from fpmonitor.serve.pages import refused_as_text, service_files
 from fpmonitor.serve.programs import GAUGES, PROGRAMS
-from fpmonitor.serve.questions import Questions, state_of
+from fpmonitor.serve.questions import Questions
 from fpmonitor.serve.records import (
     Arrival,
     observations_of,
@@ -48,6 +48,7 @@ from fpmonitor.serve.requests import (
     read_body,
 )
 from fpmonitor.serve.service import Service
+from fpmonitor.store.files import state_of_database
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -95,7 +96,9 @@ def service_app(
     store = Apart(config, key_file) if apart else Here(questions, asked_app(questions))
     service = Service(config, store, key_file=key_file)
     flights = Flights(
-        store.respond, lambda: state_of(config.db), by_reader=config.query_limit is not None
+        store.respond,
+        lambda: state_of_database(config.db),
+        by_reader=config.query_limit is not None,
     )
     door = Door(service, flights)
     # Where the settings allow bodies above the usual bound of all, four of them still fit.
