@@ -98,6 +98,11 @@ class Recipient(KeyHolder):
         """
         batch = decode_batch(data)
         forms = self._forms_of(batch.ask)
+        if forms is None:
+            raise InputError(
+                f"batch: answers a request that the {self.ring.role} does not know",
+                hint=f"publish the request to the {self.ring.role}, too",
+            )
         # Outside of the transaction, which keeps all others from the store.
         checked = [self._checked(frame, batch.ask, forms) for frame in batch.frames]
         outcomes: Counter[Outcome] = Counter()
@@ -125,16 +130,13 @@ class Recipient(KeyHolder):
         self.store.wipe_log()
         return Receipt.of(outcomes)
 
-    def _forms_of(self, ask_id: bytes) -> Sequence[Callable[[tuple[str, ...]], bool]]:
+    def _forms_of(self, ask_id: bytes) -> Sequence[Callable[[tuple[str, ...]], bool]] | None:
         if ask_id not in self._forms:
             # `private count --ask` may have added it beside this service.
             self.store.refresh()
             ask = self.store.asks.get(ask_id)
             if ask is None or ask.recipient != self.ring.role:
-                raise InputError(
-                    f"batch: answers a request that the {self.ring.role} does not know",
-                    hint=f"publish the request to the {self.ring.role}, too",
-                )
+                return None
             self._forms[ask_id] = [_form(self.store.study, ask, apis) for apis in ask.sets]
         return self._forms[ask_id]
 
