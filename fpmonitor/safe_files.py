@@ -157,6 +157,8 @@ def whole_file(path: Path, mode: int = 0o644) -> Iterator[Path]:
     Raises:
         InputError: It cannot be made, or cannot take its name.
     """
+    # In the same folder, as only within a file system a name changes hands at once; hidden, so
+    # that no watch of the folder takes it for a log.
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         # O_EXCL: never through a link that somebody left under this name.

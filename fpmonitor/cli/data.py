@@ -29,7 +29,7 @@ from fpmonitor.cli.reading import ReadingOptions, Storing, assigned
 from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import PolicyError, excerpt
+from fpmonitor.errors import PolicyError, excerpt, some_of
 from fpmonitor.judgement import USER_AGENTS
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import NOT_UTF_8, RECODE
@@ -257,9 +257,8 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _some(texts: Sequence[str], written: Callable[[str], str] = str) -> str:
-    more = len(texts) - _NOTED_NAMES
     shown = [written(text) for text in texts[:_NOTED_NAMES]]
-    return ", ".join([*shown, *([f"and {more:,} more"] if more > 0 else [])])
+    return some_of([*shown, *texts[_NOTED_NAMES:]], _NOTED_NAMES, last=", and")
 
 
 def batches(*, db: DB = DEFAULT_DB, shown: Shown) -> None:

@@ -41,9 +41,10 @@ def batches_output(reports: Sequence[BatchReport]) -> Output:
     )
     documents = [report.to_json() for report in reports]
     # An account has a row per member, which no cell of CSV can hold.
-    rows = [{**document, "account": None} for document in documents]
-    for row in rows:
-        del row["account"]
+    rows = [
+        {name: cell for name, cell in document.items() if name != "account"}
+        for document in documents
+    ]
     return Output(tables=[table], rows=rows, document={"batches": documents})
 
 

@@ -230,6 +230,11 @@ def split_names(text: str) -> tuple[str, ...]:
     return tuple(name for name in names if name)
 
 
+def join_names(names: Iterable[str]) -> str:
+    """Join API names as `split_names` divides them: those with a comma stand in quotes."""
+    return ",".join(f'"{name}"' if "," in name else name for name in names)
+
+
 def is_known(api: str) -> bool:
     """Whether the vocabulary has an API, or the API without its selector."""
     return api in known_apis() or base_api(api) in known_apis()
