@@ -882,7 +882,7 @@ def test_a_verdict_is_by_the_tests_for_its_users_while_other_threads_make_others
                 return self.held
 
         def most_exposed(held: Held) -> float:
-            return float(service._judge_of(decision, cast("Any", held)).tests.allow.limits[1])
+            return float(service._judge_of(decision, cast("Any", held)).allow.limits[1])
 
         assert most_exposed(Held(200)) == 10
         assert most_exposed(Held(200, then=Held(100_000))) == 10
