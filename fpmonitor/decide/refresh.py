@@ -14,16 +14,15 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from fpmonitor.decide.deciding import recommended_of, without_empty
-from fpmonitor.decide.decision import ApiSet
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.guarantee import guarantee
-from fpmonitor.decide.search import Borders, Sought, search
+from fpmonitor.decide.search import Borders, Sought, search, smallest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fpmonitor.decide.deciding import Judge, Tests
-    from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import SpectrumSource
 
@@ -112,10 +111,7 @@ def _as_visits_allow(borders: Borders, decision: Decision) -> Borders:
     """
     if decision.policy.visits != "last+visit":
         return borders
-    failing = list[ApiSet]()
-    for apis in sorted({*borders.block, *decision.undecided}, key=lambda one: (len(one), one)):
-        if not any({*one} <= {*apis} for one in failing):
-            failing.append(apis)
+    failing = smallest([*borders.block, *decision.undecided])
     listed = borders.keeping(replace(borders, allow=list(decision.allow)))
     return replace(listed, block=failing, undecided=[])
 
