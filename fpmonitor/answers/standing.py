@@ -577,7 +577,7 @@ def decide_again(
     if (links := policy.links) is not None:
         words += ["--link-budget", f"{links.budget:.10g}"]
         words += ["--after", ",".join(map(days_in_words, links.after))] if links.after else []
-    words += [] if policy.visits == "last" else ["--unit", policy.visits]
+    words += ["--unit", policy.visits]  # by default it would follow from the users of now
     words += ["--union-with", "OTHER.json"] * len(decision.union_with)
     words += ["--rows-are-users"] if sample.rows_are_users else []
     words += ["--realised"] if policy.realised else []

@@ -323,7 +323,8 @@ def test_a_decision_of_an_earlier_version_is_checked_without_its_day(
 def test_the_command_asks_the_same_question(decision: Decision) -> None:
     asked = decide_again(decision, Path("my db"))
     question = "--k 10 --budget 0.05 -n 2000 --delta 0.05"
-    assert asked == f"fpmonitor decide {question} --candidates a,c --db 'my db' -o new.json"
+    unit = "--unit last"  # by default users who came back since would ask for more
+    assert asked == f"fpmonitor decide {question} {unit} --candidates a,c --db 'my db' -o new.json"
     policy = replace(decision.policy, sample=SampleModel(bias=1.25))
     asked = decide_again(replace(decision, policy=policy, missing="drop"), Path("db"))
     assert "--missing drop --bias 1.25" in asked
