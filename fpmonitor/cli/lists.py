@@ -213,6 +213,7 @@ def _asked(db: Path | None, decided: Decision, *, quiet: bool) -> Iterator[dict[
         users = monitor.population_as(decided)
         if not check_borne_out(monitor, users, decided):
             note("not the users that were decided on: its verdicts are not checked", quiet=quiet)
+        # The database stays open while the list is written: what it leaves is measured then.
         yield {
             "measure": limits_of_left(users, decided),
             "crowds": partial(shared_crowds, users, decided),
@@ -228,8 +229,8 @@ def _shared_values(database: Path | None, decision: Decision) -> dict[str, str]:
     withheld = [entry for entry in api_actions(decision) if entry.is_withheld]
     with open_monitor(database) as monitor:
         population = monitor.population_as(decision)
-        found = shared_values(population, [entry.api for entry in withheld], decision.policy.k)
-    names = {entry.api: entry.means for entry in withheld}
+        names = {entry.api: entry.means for entry in withheld}
+        found = shared_values(population, names, decision.policy.k, means=decision.means)
     return {names[api]: value for api, value in found.items()}
 
 

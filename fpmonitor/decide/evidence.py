@@ -38,6 +38,9 @@ def identity_of(decision: Decision) -> str:
     content = decision.to_json()
     # What is told beside the question and its lists: the same list decided again is the same.
     content["data"].pop("days", None)
+    side = (content.get("proof") or {}).get("allow", {})
+    for test in (side, *side.get("links", ())):
+        test.pop("days", None)
     for name in ("seconds", "evaluated", "made"):
         content.pop(name, None)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -90,7 +93,6 @@ def weigh(
     """Weigh every set on the allow list of a decision on the users of one window.
 
     Args:
-        decision: Decision on a population.
         new_users: Whether the list was decided on none of these users; it then has no price.
         by_any: Whether a set is above the budget that is so by any unit that must keep it; by the
             first one alone as decisions block sets.
