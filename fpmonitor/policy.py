@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Self
 
@@ -25,6 +26,7 @@ _ROUNDED = 1e-9  # relative: what tests reckon with is a little more than what i
 
 Factors = tuple[float, float]
 AS_OBSERVED: Factors = (1.0, 1.0)
+DOWN, UP = ROUND_FLOOR, ROUND_CEILING  # how a lower and an upper limit are rounded
 
 
 def disclosed_from(k: int) -> int:
@@ -46,6 +48,42 @@ def _hidden_below(said: str | None) -> int:
     if not (said.isascii() and said.isdigit() and LEAST_HIDDEN <= int(said) <= MAX_POPULATION):
         raise PolicyError(HIDE_BELOW_VARIABLE, f"must be at least {LEAST_HIDDEN} users")
     return int(said)
+
+
+def as_written(number: float) -> Decimal:
+    """Return a number by its shortest decimals: a product of floats makes 7 % a little more."""
+    return Decimal(repr(float(number)))
+
+
+def rounded(
+    number: Decimal, rounding: str, *, digits: int = 3, places: int | None = None
+) -> Decimal:
+    """Round a limit `DOWN` or `UP`: to the nearest, a sentence may promise more than holds.
+
+    To so many significant digits, without zeros at the end, or to so many decimals.
+    """
+    if places is not None:
+        return number.quantize(Decimal(1).scaleb(-places), rounding)
+    return Context(prec=digits, rounding=rounding).plus(number).normalize()
+
+
+def upward(number: float, digits: int) -> str:
+    """Write a number that is not exceeded, such as an epsilon, to so many digits: rounded up."""
+    # Of twelve digits: 0.1 and 0.2 are 0.3 together, and a little more as floats.
+    exact = as_written(float(f"{number:.12g}"))
+    return f"{float(rounded(exact, UP, digits=digits)):.{digits}g}"
+
+
+def per_cent(share: float) -> str:
+    """Write a share of a policy per cent, as it was given and without the sign."""
+    # Rounded to six digits it would be another budget than the one that was tested.
+    return f"{(100 * as_written(share)).normalize():f}"
+
+
+def sureness(delta: float, *, times: int = 1) -> str:
+    """Write `1 - delta` as it is; `times` is 100 for per cent."""
+    # Six digits of 1 - 1e-8 are 1, and nothing here holds with probability 1.
+    return f"{(times * (1 - as_written(delta))).normalize():f}"
 
 
 def universe_of(apis: int) -> int:

@@ -47,7 +47,7 @@ def table(folder: Path) -> str:
         population = monitor.population_as(decision)
         measure = limits_of_left(population, decision)
         withheld = {one.api: one.means for one in api_actions(decision) if one.is_withheld}
-        found = shared_values(population, list(withheld), decision.policy.k)
+        found = shared_values(population, withheld, decision.policy.k, means=decision.means)
         values = {withheld[api]: value for api, value in found.items()}
         every = tuple(decision.policy.candidates)
         first = (

@@ -168,6 +168,8 @@ Object.assign(readers, {
 for (const hint of ["architecture", "bitness", "formFactors", "fullVersionList", "model", "platformVersion", "uaFullVersion", "wow64"])
   readers[`NavigatorUAData.getHighEntropyValues#${hint}`] =
     called("NavigatorUAData", "getHighEntropyValues", [[hint]], (found) => found[hint]);
+readers["what is given beside hints"] = called("NavigatorUAData", "getHighEntropyValues", [[]], (found) => JSON.stringify(found));
+readers["the text of NavigatorUAData"] = called("NavigatorUAData", "toJSON", [], (found) => JSON.stringify(found));
 for (const name of ["tan", "sinh", "expm1", "cosh"]) readers[`Math.${name}`] = (at) => at.Math[name](1e0 / 3);
 
 // ---- Windows

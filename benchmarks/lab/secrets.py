@@ -30,12 +30,11 @@ def _preferences(one: dict[str, object], other: dict[str, object]) -> dict[str, 
     return {"firefox": (Environment(preferences=one), Environment(preferences=other))}
 
 
-def _hints(version: str) -> Environment:
+def _hints(**other: object) -> Environment:
     agent = f"Mozilla/5.0 (X11; Linux x86_64) {_ENGINE} Chrome/156.0.0.0 Safari/537.36"
     same = {"platform": "Linux", "architecture": "x86", "model": "", "mobile": False}
-    return Environment(
-        hints={"userAgent": agent, "userAgentMetadata": same | {"platformVersion": version}}
-    )
+    same |= {"platformVersion": "6.1.0"}
+    return Environment(hints={"userAgent": agent, "userAgentMetadata": same | other})
 
 
 _ENGINE = "AppleWebKit/537.36 (KHTML, like Gecko)"
@@ -190,7 +189,14 @@ SECRETS: dict[str, dict[str, Pair]] = {
     }
     | _preferences({}, {"pdfjs.disabled": True}),
     "WebGPU": _flags((), ("--enable-unsafe-webgpu",)),
-    "version of the platform": {"chromium": (_hints("6.1.0"), _hints("6.8.0"))},
+    "version of the platform": {"chromium": (_hints(), _hints(platformVersion="6.8.0"))},
+    "brands": {
+        "chromium": (
+            _hints(brands=[{"brand": "One", "version": "155"}]),
+            _hints(brands=[{"brand": "Two", "version": "156"}]),
+        )
+    },
+    "platform of hints": {"chromium": (_hints(), _hints(platform="Windows"))},
     "battery": {"chromium": (Environment(battery=31), Environment(battery=78))},
     "keyboard": {"firefox": (Environment(keyboard="us"), Environment(keyboard="de"))},
 }

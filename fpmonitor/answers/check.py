@@ -19,7 +19,7 @@ from fpmonitor.estimate.evalues import (
 )
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.estimate.realised import realised_limits
-from fpmonitor.policy import PLAIN_DRAWS, Drawn, disclosed_from
+from fpmonitor.policy import PLAIN_DRAWS, Drawn, disclosed_from, per_cent, sureness
 from fpmonitor.population.beside import SECOND_UNIT, USERS, unit_source
 from fpmonitor.population.disclosed import told_parts
 from fpmonitor.population.population import Population
@@ -183,20 +183,21 @@ class CheckReport(Result):
             provided = f"the users of each check and those of the population are {draws(sample)}"
         if self.decision.looked_at_once and self.place is None:
             said = (
-                f"With probability at least {1 - delta:.6g}, this check passes no set that is "
+                f"With probability at least {sureness(delta)}, this check passes no set that is "
                 f"above the budget; one of other users is another test. Provided that {provided}. "
             )
             return (said + who_was_drawn(self.drawn)).rstrip()
         if self.place is None:
             return (
-                f"With probability at least {1 - delta:.6g}, no check of the growing data passes a "
-                f"set that is above the budget, however often it is made, provided that {provided}."
+                f"With probability at least {sureness(delta)}, no check of the growing data passes "
+                "a set that is above the budget, however often it is made, provided that "
+                f"{provided}."
             )
         chosen = (
             "" if self.period else " and that which users are checked does not follow from a look"
         )
         return (
-            f"Of all passes of this list{_BY[self.period]}, on average at most {100 * delta:.6g} % "
+            f"Of all passes of this list{_BY[self.period]}, on average at most {per_cent(delta)} % "
             "are wrong, however long you go on, and so of all violations, provided that "
             f"{provided}{chosen}."
         )

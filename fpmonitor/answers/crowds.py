@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from fpmonitor.answers.decide import called_as, question_of
-from fpmonitor.export.crowds import Crowds
+from fpmonitor.export.exporter import Crowds
 from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import check_values_kept
 from fpmonitor.unit import check_limits

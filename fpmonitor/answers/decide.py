@@ -13,9 +13,10 @@ from fpmonitor.decide.confirming import borders_with_others, confirm, on_others
 from fpmonitor.decide.credible import not_credible
 from fpmonitor.decide.deciding import (
     MANY,
-    Judge,
+    Tests,
     check_same,
     decide,
+    judging,
     recheck,
     tests_of,
     without_empty,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from fpmonitor.decide.asked import DecideQuestion
-    from fpmonitor.decide.deciding import Tests
     from fpmonitor.decide.decision import ApiSet, ByVisits, Confirmation, Setting, Verdict
     from fpmonitor.policy import CohortBudget
     from fpmonitor.population.evidence import Lack
@@ -710,14 +710,13 @@ def _check_sets(decision: Decision, users: int, judge: Callable[[ApiSet], Verdic
 
 def _judge_searched(source: SpectrumSource, tests: Tests) -> Callable[[ApiSet], Verdict]:
     """Return what judges sets by the users among whom a decision was searched."""
-    judge = Judge(tests)
-    return lambda apis: judge.verdict(apis, source.spectrum(apis))
+    return lambda apis: tests.verdict(apis, source.spectrum(apis))
 
 
 def _judge_of(eligible_users: Population, decision: Decision) -> Callable[[ApiSet], Verdict]:
     """Return what judges one set after another, by tests that are made once."""
     # By visits, sets have users of their own, and tests are made for a number of users.
-    judges, lattice = dict[tuple[int, ...], Judge](), decision.lattice
+    judges, lattice = dict[tuple[int, ...], Tests](), decision.lattice
 
     def judge(members: ApiSet) -> Verdict:
         shown = tuple(sorted(lattice.closed({*members, *lattice.lowest})))
@@ -726,7 +725,7 @@ def _judge_of(eligible_users: Population, decision: Decision) -> Callable[[ApiSe
         source = source_of(eligible_users, decision, shown)
         users = (source.users, *units_beside(source).values())
         if users not in judges:
-            judges[users] = Judge.of(decision, source)
+            judges[users] = judging(decision, source)
         return judges[users].verdict(shown, source.spectrum(shown))
 
     return judge

@@ -379,7 +379,10 @@ def departures_of_tests(decision: Decision) -> Iterator[Discrepancy]:
         if isinstance(side.get("after"), float | int) and isinstance(side.get("users"), int)
     }
     try:
-        proofs = [("proof", decision.proof, tests_of(decision, counted).proof)]
+        known_proof = tests_of(decision, counted).proof
+        if known_proof and "days" not in (decision.proof or {}).get("allow", {}):
+            known_proof["allow"].pop("days", None)  # files of before do not tell it
+        proofs = [("proof", decision.proof, known_proof)]
     except UndecidableError:  # the file lacks the users of a unit that it is about
         yield Discrepancy("proof", _NOT_ASKED)
         return

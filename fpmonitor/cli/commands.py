@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -61,22 +61,7 @@ class LazyCommand(TyperCommand):
 
     def load(self) -> Any:
         """Return the command, or the group of commands, with its options."""
-        entry = self.entry
-        if entry.below:
-            return group_of(
-                entry.name, entry.help, [LazyCommand(one, self.path) for one in entry.below]
-            )
-        module, _, attribute = entry.home.partition(":")
-        found = getattr(_loaded(module), attribute)
-        if isinstance(found, typer.Typer):
-            for command in found.registered_commands:
-                command.callback = spread(command.callback)
-                command.cls = PlainCommand
-            commands = typer.main.get_group(found).commands.values()
-            return group_of(entry.name, entry.help, [name_values(below) for below in commands])
-        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(entry.name, cls=PlainCommand)(marked(spread(found), entry.modes))
-        return name_values(typer.main.get_command(alone))
+        return _made(self.entry, self.path)
 
     def modes(self) -> list[LazyCommand]:
         """Return the commands that an option of this one stands for."""
@@ -118,6 +103,23 @@ class LazyCommand(TyperCommand):
                 f"{said}: the exact figures of this command are not counted for {reader}",
                 hint="unset FPMONITOR_READER, or `reader` in the settings, to ask as the owner",
             )
+
+
+@cache
+def _made(entry: Entry, path: tuple[str, ...]) -> Any:
+    if entry.below:
+        return group_of(entry.name, entry.help, [LazyCommand(one, path) for one in entry.below])
+    module, _, attribute = entry.home.partition(":")
+    found = getattr(_loaded(module), attribute)
+    if isinstance(found, typer.Typer):
+        for command in found.registered_commands:
+            command.callback = spread(command.callback)
+            command.cls = PlainCommand
+        commands = typer.main.get_group(found).commands.values()
+        return group_of(entry.name, entry.help, [name_values(below) for below in commands])
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(entry.name, cls=PlainCommand)(marked(spread(found), entry.modes))
+    return name_values(typer.main.get_command(alone))
 
 
 def _loaded(module: str) -> ModuleType:

@@ -228,8 +228,8 @@ def _shared_values(database: Path | None, decision: Decision) -> dict[str, str]:
     withheld = [entry for entry in api_actions(decision) if entry.is_withheld]
     with open_monitor(database) as monitor:
         population = monitor.population_as(decision)
-        found = shared_values(population, [entry.api for entry in withheld], decision.policy.k)
-    names = {entry.api: entry.means for entry in withheld}
+        names = {entry.api: entry.means for entry in withheld}
+        found = shared_values(population, names, decision.policy.k, means=decision.means)
     return {names[api]: value for api, value in found.items()}
 
 

@@ -53,7 +53,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, some_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.export.lists import told_elsewhere
-from fpmonitor.policy import Visits
+from fpmonitor.policy import DOWN, UP, Visits
 from fpmonitor.population.levels import read_levels
 from fpmonitor.render import answers, decisions
 from fpmonitor.render.numbers import percent
@@ -589,9 +589,9 @@ def _note_price(decision: Decision, *, quiet: bool) -> None:
         candidates=len(policy.candidates),
     )
     note(
-        f"--realised: on average at most {percent(average.exposure, 2)} of the users may be "
-        f"exposed, so that it is at most {percent(policy.budget, 2)} in a population of "
-        f"{policy.population:,}",
+        f"--realised: on average at most {percent(average.exposure, 2, away=DOWN)} of the users "
+        f"may be exposed, so that it is at most {percent(policy.budget, 2, away=UP)} in a "
+        f"population of {policy.population:,}",
         quiet=quiet,
     )
 

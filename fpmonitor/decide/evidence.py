@@ -34,6 +34,9 @@ def identity_of(decision: Decision) -> str:
     content = decision.to_json()
     # What is told beside the question and its lists: the same list decided again is the same.
     content["data"].pop("days", None)
+    side = (content.get("proof") or {}).get("allow", {})
+    for test in (side, *side.get("links", ())):
+        test.pop("days", None)
     for name in ("seconds", "evaluated", "made"):
         content.pop(name, None)
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -84,7 +87,6 @@ def weigh(decision: Decision, source: SpectrumSource, *, new_users: bool) -> Evi
     """Weigh every set on the allow list of a decision on the users of one window.
 
     Args:
-        decision: Decision on a population.
         new_users: Whether the list was decided on none of these users; it then has no price.
     """
     policy, sets = decision.policy, decision.allow

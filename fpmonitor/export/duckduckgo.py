@@ -16,6 +16,7 @@ from fpmonitor.export.exporter import ParsedList, may_match, site_matches
 
 FAMILY = "duckduckgo"
 _MANIPULATION = "apiManipulation"
+_CONDITIONS = {"rollout", "minSupportedVersion", "targets"}
 
 
 def _write(order: ListSpec) -> str:
@@ -36,18 +37,29 @@ def _read(text: str, site: str | None) -> ParsedList:
     try:
         features = json.loads(text)
         # A whole configuration, or the features alone, as they are written here.
+        spared = features.get("unprotectedTemporary", []) if "features" in features else []
         features = features.get("features", features)
         on = {
             name: feature.get("settings", {})
             for name, feature in features.items()
             if feature["state"] == "enabled"
-            and not any(may_match(site, entry["domain"]) for entry in feature["exceptions"])
+            and not _CONDITIONS & feature.keys()
+            and not any(
+                may_match(site, entry["domain"]) for entry in (*feature["exceptions"], *spared)
+            )
         }
         changes = _changes(on.get(_MANIPULATION, {}), site)
-        problems = tuple(
-            f"{path}: {change!r} is not a change of an API; it is passed over"
-            for path, change in changes.items()
-            if not _is_change(change)
+        problems = (
+            *(
+                f"{name}: for some of the users alone ({condition}), so it counts as off"
+                for name, feature in features.items()
+                for condition in sorted(_CONDITIONS & feature.keys())
+            ),
+            *(
+                f"{path}: {change!r} is not a change of an API; it is passed over"
+                for path, change in changes.items()
+                if not _is_change(change)
+            ),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return ParsedList(controls=(), problems=(f"not a privacy configuration: {error}",))
@@ -83,13 +95,21 @@ def _settings(changes: Mapping[str, Any], site: str | None) -> dict[str, Any]:
 
 def _changes(settings: Mapping[str, Any], site: str | None) -> dict[str, Any]:
     changes = dict(settings.get("apiChanges", {}))
-    for conditional in settings.get("conditionalChanges", ()):
-        domain = conditional["condition"].get("domain")  # one, several, or none beside a pattern
+    conditionals = [
+        # One, several, or none beside a pattern; `domains` is the form of before.
+        *(
+            (entry["condition"].get("domain"), entry)
+            for entry in settings.get("conditionalChanges", ())
+        ),
+        *((entry["domain"], entry) for entry in settings.get("domains", ())),
+    ]
+    for domain, conditional in conditionals:
         for patch in conditional["patchSettings"]:
             path = patch["path"].removeprefix("/apiChanges/")
             if patch["op"] in {"add", "replace"} and _is_change(patch["value"]):
                 if isinstance(domain, str) and site_matches(site, domain):
                     changes[path] = patch["value"]
+            # What takes a change back counts wherever it may: doubt goes against the list.
             elif may_match(site, domain):
                 if "/apiChanges".startswith(patch["path"]):  # of all, or of all settings
                     changes.clear()

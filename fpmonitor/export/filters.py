@@ -13,7 +13,7 @@ from functools import cache
 
 from fpmonitor.export.controls import Control, controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec
-from fpmonitor.export.exporter import ParsedList, lines_of, may_match, site_matches
+from fpmonitor.export.exporter import ParsedList, is_site, may_match, site_matches
 
 SCRIPTLETS = "scriptlet"
 _ALIASES = {
@@ -32,15 +32,17 @@ _WRAPPERS = {
     "resolved": "asResolved",
     "rejected": "asRejected",
 }
-_UBLOCK_SCRIPTLET = re.compile(r"(?P<domains>[^#\s]*)#(?P<exception>@?)#\+js\((?P<call>.*)")
-_ADGUARD_SCRIPTLET = re.compile(
-    r"(?P<domains>[^#\s]*)#(?P<exception>@?)%#//scriptlet\((?P<call>.*)"
-)
-_PAGE_EXCEPTION = re.compile(r"(?P<pattern>@@[^$\s]*)\$(?P<options>\S+)")
+_UBLOCK_SCRIPTLET = re.compile(r"(?P<domains>.*?)#(?P<exception>@?)#\+js\((?P<call>.*)")
+_ADGUARD_SCRIPTLET = re.compile(r"(?P<domains>.*?)#(?P<exception>@?)%#//scriptlet\((?P<call>.*)")
 _HEADER_RULE = re.compile(r"(?P<pattern>[^$\s]*)\$(?P<options>\S*(?:permissions|removeheader)=\S+)")
+_COMMENT = re.compile(r"\s#.*$")
+_CONDITION = re.compile(r"(?:^|[\r\u2028\u2029])[ \t]*!#if")  # at beginnings of JavaScript's lines
+_CONDITION_END = re.compile(r"!#endif\b")
 
 _OF_PAGES = frozenset({"document", "doc"})  # an exception with one of these takes all from a page
 _LONGEST = 10_000  # characters of a rule; a longer line is no rule of ours
+# uBlock Origin 1.67 replaces the first `|` alone: browsers refuse a header with another one.
+_MOST_PERMISSIONS = 2
 # Options that take nothing from a rule for pages; `badfilter` takes the rule itself.
 _WIDE_OPTIONS = frozenset(
     {"permissions", "removeheader", "doc", "document", "subdocument", "frame", "important", "all"}
@@ -75,13 +77,11 @@ def write_ublock(order: ListSpec) -> str:
     """Write a list for uBlock Origin."""
     domain = order.options.site or "*"
     rules = [f"{domain}##+js({call})" for call in _calls(order)]
-    permissions = "|".join(
-        control.name.removeprefix("permissions=")
+    rules += [
+        f"{_pattern(order)}$doc,{control.name}"
         for control in order.controls
         if control.family == "ublock"
-    )
-    if permissions:
-        rules.append(f"{_pattern(order)}$doc,permissions={permissions}")
+    ]
     return _filter_list(order, rules)
 
 
@@ -102,12 +102,12 @@ def write_adguard(order: ListSpec) -> str:
 
 def read_ublock(text: str, site: str | None) -> ParsedList:
     """Read a list for uBlock Origin; rules that are not about APIs are passed over."""
-    return _read(text, site, _ublock_rules)
+    return _read(_joined(text), site, _ublock_rules)
 
 
 def read_adguard(text: str, site: str | None) -> ParsedList:
     """Read a list for AdGuard; rules that are not about APIs are passed over."""
-    return _read(text, site, _adguard_rules)
+    return _read(enumerate(_divided(text), start=1), site, _adguard_rules)
 
 
 def _filter_list(order: ListSpec, rules: Sequence[str]) -> str:
@@ -143,11 +143,15 @@ def _quoted(argument: str) -> str:
     return "'" + argument.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _read(text: str, site: str | None, rules_of: Callable[[str], Iterable[_Rule]]) -> ParsedList:
+def _read(
+    numbered: Iterable[tuple[int, str]],
+    site: str | None,
+    rules_of: Callable[[str], Iterable[_Rule]],
+) -> ParsedList:
     on: dict[str, Control] = {}
     off: set[str] = set()
     problems = []
-    for number, line, is_sure in _lines(text):
+    for number, line, is_sure in _lines(numbered):
         for rule in rules_of(line):
             if rule.problem:
                 problems.append(f"line {number}: {rule.problem}")
@@ -166,83 +170,172 @@ def _read(text: str, site: str | None, rules_of: Callable[[str], Iterable[_Rule]
     return ParsedList(controls=controls, problems=tuple(problems))
 
 
-def _lines(text: str) -> Iterator[tuple[int, str, bool]]:
-    """Yield the number and text of each rule, and whether it holds without a condition."""
+def _divided(text: str) -> list[str]:
+    """Divide a text as products do: a carriage return ends a line only where nothing else does."""
+    return text.removeprefix("\ufeff").split("\n" if "\n" in text else "\r")
+
+
+def _joined(text: str) -> Iterator[tuple[int, str]]:
+    """Yield number and text of lines, those that go on behind their end joined: uBlock Origin."""
+    lines, number = _divided(text), 0
+    while number < len(lines):
+        first, line = number, lines[number]
+        number += 1
+        while (
+            line.endswith(" \\")
+            and number < len(lines)
+            and lines[number].startswith(" " * 4)
+            and len(line) <= _LONGEST
+        ):
+            line = line[:-2].strip() + lines[number].strip()
+            number += 1
+        yield first + 1, line
+
+
+def _lines(numbered: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, bool]]:
+    """Yield the number and text of each rule, and whether it surely holds without a condition."""
     depth, hinted = 0, False
-    for number, line in enumerate(map(str.strip, lines_of(text)), start=1):
-        if line.startswith(("!#if", "!#endif")):
-            depth += 1 if line.startswith("!#if") else -1
-        elif line.startswith("!"):
-            hinted = line.startswith("!+")
-        elif line and len(line) <= _LONGEST:
-            yield number, line, depth <= 0 and not hinted
-            hinted = False
+    for number, line in numbered:
+        # Doubt goes against the list: what may begin a condition does, what may end one does not.
+        begins, ends = len(_CONDITION.findall(line)), _CONDITION_END.match(line)
+        depth = max(depth - bool(ends), 0) + begins
+        parts = [part for part in map(str.strip, line.split("\r")) if part]
+        for part in parts:
+            if not part.startswith("!"):
+                yield number, part, not depth and not hinted and len(parts) == 1
+                hinted = False
+            elif not (begins or ends):
+                hinted = part.startswith("!+")
 
 
 def _ublock_rules(line: str) -> Iterable[_Rule]:
-    if match := _UBLOCK_SCRIPTLET.match(line):
-        arguments = _arguments(match["call"], quotes=False)
-        yield _scriptlet_rule(match, arguments)
-    elif match := _HEADER_RULE.fullmatch(line):
-        named: list[str] = []
-        for option in match["options"].split(","):
-            if option.startswith("permissions="):
-                for directive in option.removeprefix("permissions=").split("|"):
-                    named.append(f"permissions={directive}")
-        yield from _header_rules(match, "ublock", named)
-    elif match := _PAGE_EXCEPTION.fullmatch(line):
-        yield from _excepted(match, {"ublock": _OF_PAGES, SCRIPTLETS: _OF_PAGES})
+    if len(line) > _LONGEST:
+        return _too_long(line, "ublock")
+    if _is_scriptlet(line):
+        return _scriptlet_rules(line, _UBLOCK_SCRIPTLET)
+    if _is_exception(line):
+        return _excepted(line, "ublock", {"ublock": {"permissions"}})
+    if match := _HEADER_RULE.fullmatch(line):
+        return _header_rules(match, "ublock", "permissions=")
+    return ()
 
 
 def _adguard_rules(line: str) -> Iterable[_Rule]:
-    if match := _ADGUARD_SCRIPTLET.match(line):
-        arguments = _arguments(match["call"], quotes=True)
-        yield _scriptlet_rule(match, None if arguments is None else _ublock_call(arguments))
-    elif match := _HEADER_RULE.fullmatch(line):
-        options = match["options"].split(",")
-        named = [option for option in options if option.startswith("removeheader=")]
-        yield from _header_rules(match, "adguard", named)
-    elif match := _PAGE_EXCEPTION.fullmatch(line):
-        scripts = _OF_PAGES | {"jsinject"}
-        yield from _excepted(match, {"adguard": _OF_PAGES | {"urlblock"}, SCRIPTLETS: scripts})
+    if len(line) > _LONGEST:
+        return _too_long(line, "adguard")
+    if _is_scriptlet(line):
+        return _scriptlet_rules(line, _ADGUARD_SCRIPTLET)
+    if _is_exception(line):
+        headers = {"urlblock", "removeheader", "genericblock"}
+        return _excepted(line, "adguard", {"adguard": headers, SCRIPTLETS: {"jsinject"}})
+    if match := _HEADER_RULE.fullmatch(line):
+        return _header_rules(match, "adguard", "removeheader=")
+    return ()
 
 
-def _excepted(match: re.Match[str], lifting: Mapping[str, Collection[str]]) -> Iterator[_Rule]:
-    """Read an exception for whole pages: family -> options; a pattern may mean any site."""
-    options = set(match["options"].split(","))
-    if lifted := tuple(name for name, by in lifting.items() if options.intersection(by)):
-        domains = _domains(match["pattern"])
-        yield _Rule(
-            ("*",) if "-" in domains else domains, exception=True, control=None, lifts=lifted
-        )
+def _too_long(line: str, family: str) -> Iterator[_Rule]:
+    """Take a line that is too long to be read for an exception everywhere, if it is one."""
+    if line.startswith("@@") or "#@#+js(" in line or "#@%#//scriptlet(" in line:
+        problem = "too long to be read, so it counts as an exception for all sites"
+        yield _Rule((), exception=True, control=None, problem=problem, lifts=(family, SCRIPTLETS))
 
 
-def _header_rules(match: re.Match[str], family: str, named: Iterable[str]) -> Iterator[_Rule]:
+def _is_exception(line: str) -> bool:
+    return line.startswith("@@") or "badfilter" in line
+
+
+def _excepted(line: str, family: str, lifting: Mapping[str, Collection[str]]) -> Iterator[_Rule]:
+    """Read an exception for requests: family -> options that take all from it.
+
+    A pattern may mean any site, and hold a `$` itself.
+    """
+    pattern, *rest = _COMMENT.sub("", line).split("$")
+    options = set(",".join(rest).split(","))
+    domains = _domains(pattern) if len(rest) == 1 else ()
+    domains = () if "-" in domains else domains
+    lifted = tuple(
+        name
+        for name in (family, SCRIPTLETS)
+        if options & {*(_OF_PAGES if pattern.startswith("@@") else ()), *lifting.get(name, ())}
+    )
+    if lifted:
+        yield _Rule(domains, exception=True, control=None, lifts=lifted)
+    for control in controls_of([family]):
+        if control.name.partition("=")[2] in line:
+            yield _Rule(domains, exception=True, control=control)
+
+
+def _header_rules(match: re.Match[str], family: str, option: str) -> Iterator[_Rule]:
     """Read a rule on headers: with options that narrow it, it counts as off."""
-    options = {option.partition("=")[0] for option in match["options"].split(",")}
-    exception = match["pattern"].startswith("@@") or "badfilter" in options
-    narrowing = sorted(options - _WIDE_OPTIONS)
-    if narrowing and not exception:
-        yield _Rule((), exception, None, f"{narrowing[0]}: narrows the rule, so it counts as off")
+    options = match["options"].split(",")
+    if narrowing := sorted({one.partition("=")[0] for one in options} - _WIDE_OPTIONS):
+        yield _void((), f"{narrowing[0]}: narrows the rule, so it counts as off")
         return
     known = {control.name: control for control in controls_of([family])}
-    for name in dict.fromkeys(named):
-        if name in known:
-            yield _Rule(_domains(match["pattern"]), exception, known[name])
+    for one in options:
+        value = one.removeprefix(option)
+        directives = value.split("|") if family == "ublock" else [value]
+        if not one.startswith(option):
+            continue
+        if len(directives) > _MOST_PERMISSIONS:
+            yield _void((), f"{len(directives)} permissions in a rule: browsers refuse the header")
+            return
+        for directive in dict.fromkeys(directives):
+            if control := known.get(option + directive):
+                yield _Rule(_domains(match["pattern"]), exception=False, control=control)
 
 
-def _scriptlet_rule(match: re.Match[str], arguments: list[str] | None) -> _Rule:
-    domains = tuple(domain for domain in match["domains"].split(",") if domain)
+def _void(domains: tuple[str, ...], problem: str) -> _Rule:
+    return _Rule(domains, exception=False, control=None, problem=problem)
+
+
+def _is_scriptlet(line: str) -> bool:
+    return bool(_UBLOCK_SCRIPTLET.match(line) or _ADGUARD_SCRIPTLET.match(line))
+
+
+def _scriptlet_rules(line: str, own: re.Pattern[str]) -> Iterator[_Rule]:
+    """Read a rule for a scriptlet: of one in the other product's words only what it excepts."""
+    for pattern in (_UBLOCK_SCRIPTLET, _ADGUARD_SCRIPTLET):
+        match = pattern.match(line)
+        if not match or not (pattern is own or match["exception"]):
+            continue
+        is_adguard = pattern is _ADGUARD_SCRIPTLET
+        arguments = _arguments(match["call"], quotes=is_adguard)
+        if arguments is not None and is_adguard:
+            arguments = _ublock_call(arguments)
+        yield _scriptlet_rule(match, arguments, everywhere=own is _ADGUARD_SCRIPTLET)
+
+
+def _scriptlet_rule(
+    match: re.Match[str], arguments: list[str] | None, *, everywhere: bool
+) -> _Rule:
+    """Read a call of a scriptlet; `everywhere`: a rule without a site acts on all of them."""
+    domains = tuple(match["domains"].split(",")) if match["domains"] else ()
     exception = bool(match["exception"])
     if arguments is None:
-        return _Rule(domains, exception, None, "the closing bracket is missing; the rule is void")
-    if not arguments or not arguments[0]:
-        return _Rule(domains, exception, None, lifts=(SCRIPTLETS,) * exception)
-    name = arguments[0].removesuffix(".js").removeprefix("ubo-")
+        return _void(domains, "the closing bracket is missing; the rule is void")
+    name = arguments[0].removesuffix(".js").removeprefix("ubo-") if arguments else ""
     call = [_ALIASES.get(name, name), *arguments[1:]]
-    if problem := _problem(call):
-        return _Rule(domains, exception, None, problem)
+    if exception:
+        control = _scriptlets().get(tuple(_key(call)))
+        # One without arguments may be meant for all calls.
+        ours = {"", *(key[0] for key in _scriptlets())}
+        lifts = (SCRIPTLETS,) * (control is None and len(call) == 1 and call[0] in ours)
+        return _Rule(tuple(filter(None, domains)), exception, control, lifts=lifts)
+    if problem := _problem(call) if name else "":
+        return _void(domains, problem)
+    # One domain that is none voids the rule.
+    if strange := [one for one in domains if not _is_domain(one)]:
+        return _void(domains, f"{strange[0]!r} is not a domain, so the rule counts as off")
+    if not everywhere and all(one.startswith("~") for one in domains):
+        return _void(domains, "names no site to act on; uBlock Origin passes it over")
     return _Rule(domains, exception, _scriptlets().get(tuple(_key(call))))
+
+
+def _is_domain(text: str) -> bool:
+    name = text.removeprefix("~")
+    is_entity = name.endswith(".*") and is_site(f"{name[:-1]}example")
+    return text == "*" or is_site(name) or is_entity
 
 
 def _problem(call: Sequence[str]) -> str:
@@ -304,7 +397,8 @@ def _arguments(call: str, *, quotes: bool) -> list[str] | None:
         found = re.findall(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", body)
         return [re.sub(r"\\(.)", r"\1", single or double) for single, double in found]
     # A comma behind a backslash is part of an argument.
-    return [argument.strip() for argument in re.split(r"(?<!\\),", body)]
+    arguments = (argument.strip() for argument in re.split(r"(?<!\\),", body))
+    return [re.sub(r"""^(['"`])(.*)\1$""", r"\2", argument) for argument in arguments]
 
 
 def _ublock_call(arguments: Sequence[str]) -> list[str]:

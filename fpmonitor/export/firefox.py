@@ -12,11 +12,18 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from fpmonitor.export.controls import Control, controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec, changed_by, fits_site
-from fpmonitor.export.exporter import ExportOptions, ParsedList, lines_of, site_matches
+from fpmonitor.export.exporter import (
+    ExportOptions,
+    ParsedList,
+    lines_of,
+    may_match,
+    site_matches,
+)
 from fpmonitor.export.firefox_targets import shipped_tables, target_table
 
 TARGETS = "firefox"
@@ -25,9 +32,12 @@ _SWITCH = "privacy.fingerprintingProtection"
 _OVERRIDES = f"{_SWITCH}.overrides"
 _GRANULAR = f"{_SWITCH}.granularOverrides"
 _BASELINE = "privacy.baselineFingerprintingProtection"
+_BASELINE_GRANULAR = f"{_BASELINE}.granularOverrides"
 _RESIST = "privacy.resistFingerprinting"
 _EXEMPTED = f"{_RESIST}.exemptedDomains"
 _STATUS = {"default", "locked", "user", "clear"}
+_TYPES = {"boolean": bool, "number": int, "string": str}
+_MOST_INT = 2**31
 _IN_POLICIES = (
     "accessibility.", "browser.", "dom.", "extensions.", "geo.", "gfx.", "intl.", "layers.",
     "layout.", "media.", "network.", "pdfjs.", _BASELINE, _SWITCH,
@@ -39,8 +49,8 @@ _IN_POLICIES = (
 _SPACE = r"[ \t\v\f\r\n]*"
 _TEXT = r"""(?:"(?:[^"\\]|\\.)*(?:"|\\?\Z)|'(?:[^'\\]|\\.)*(?:'|\\?\Z))"""
 _STATEMENT = re.compile(
-    rf"user_pref{_SPACE}\({_SPACE}({_TEXT}){_SPACE},{_SPACE}({_TEXT}|true|false|[+-]?[0-9]{{1,10}})"
-    rf"{_SPACE}\){_SPACE};{_SPACE}|(?:{_TEXT}|[^;\"'])*;?{_SPACE}",
+    rf"(user_pref|lockPref){_SPACE}\({_SPACE}({_TEXT}){_SPACE},{_SPACE}"
+    rf"({_TEXT}|true|false|[+-]?[0-9]{{1,10}}){_SPACE}\){_SPACE};{_SPACE}|(?:{_TEXT}|[^;\"'])*;?{_SPACE}",
     re.DOTALL,
 )
 _ESCAPE = re.compile(r"""\\(?:(["'\\nr])|x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|.)""", re.DOTALL)
@@ -99,7 +109,8 @@ def write_userjs(order: ListSpec) -> str:
 def read_policies(text: str, site: str | None) -> ParsedList:
     """Read `policies.json`."""
     try:
-        entries = json.loads(text)["policies"].get("Preferences", {})
+        policies = dict(json.loads(text)["policies"])
+        entries = policies.get("Preferences", {})
         found = {
             name: entry if isinstance(entry, dict) else {"Value": entry}
             for name, entry in entries.items()
@@ -118,17 +129,62 @@ def read_policies(text: str, site: str | None) -> ParsedList:
         if not name.startswith(_IN_POLICIES)
     ]
     accepted = {
-        name: entry.get("Value")
+        name: _policy_value(name, entry)
         for name, entry in found.items()
         if name.startswith(_IN_POLICIES) and str(entry.get("Status", "user")) in _STATUS - {"clear"}
     }
+    accepted = {name: value for name, value in accepted.items() if _is_of_kind(name, value)}
+    accepted |= _of_tracking(policies.get("EnableTrackingProtection"), problems)
     return _read_preferences(accepted, site, problems)
 
 
-def read_userjs(text: str, site: str | None) -> ParsedList:
-    """Read `user.js`."""
+def _policy_value(name: str, entry: Mapping[str, Any]) -> Any:
+    """Return what a policy sets, null for nothing: 0 and 1 are truths unless they say otherwise."""
+    value, kind = entry.get("Value"), _kinds().get(name)
+    declared = entry.get("Type")
+    if kind is bool and declared in {None, "boolean"}:
+        is_truth = declared or (type(value) in {int, float} and value in {0, 1})
+        return bool(value) if is_truth else value
+    return value if declared is None or kind is None or _TYPES.get(str(declared)) is kind else None
+
+
+def _of_tracking(asked: Any, problems: list[str]) -> dict[str, Any]:
+    """Return what the policy on tracking, which comes after preferences, sets in their place."""
+    if not isinstance(asked, dict):
+        return {}
     found: dict[str, Any] = {}
+    # Beside a category it says nothing of these.
+    if not asked.get("Category") and asked.get("SuspectedFingerprinting", True) not in (True, 1):
+        found[_SWITCH] = False
+        problems.append(f"EnableTrackingProtection switches {_SWITCH} off")
+    exceptions = asked.get("Exceptions")
+    if isinstance(exceptions, list) and exceptions:
+        hosts = [re.sub(r"^.*://|[:/].*$", "", str(origin)).lower() for origin in exceptions]
+        found[_EXEMPTED] = ",".join(hosts)
+        problems.append("EnableTrackingProtection excepts sites, which no target protects")
+    return found
+
+
+@cache
+def _kinds() -> dict[str, type]:
+    """Types of preferences: a value of another type is refused."""
+    texts = (_OVERRIDES, _GRANULAR, f"{_BASELINE}.overrides", _BASELINE_GRANULAR, _EXEMPTED)
+    truths = (_SWITCH, _BASELINE, _RESIST)
+    own = {control.name: type(control.value) for control in controls_of([PREFERENCES])}
+    return own | dict.fromkeys(texts, str) | dict.fromkeys(truths, bool)
+
+
+def _is_of_kind(name: str, value: Any) -> bool:
+    return type(value) is _kinds().get(name, type(value))
+
+
+def read_userjs(text: str, site: str | None) -> ParsedList:
+    """Read `user.js`: what `lockPref` sets there outweighs `user_pref`, in any order."""
+    found: dict[str, Any] = {}
+    locked: dict[str, Any] = {}
     problems: list[str] = []
+    # To Firefox, a character of number 0 ends the file.
+    text = text.removeprefix("\ufeff").partition("\0")[0]
     # Comments become spaces, so that lines keep their numbers.
     code = _COMMENT.sub(lambda one: one[1] or re.sub(r"[^\r\n]", " ", one[0]), text)
     statements = code.lstrip(" \t\v\f\r\n")
@@ -136,21 +192,31 @@ def read_userjs(text: str, site: str | None) -> ParsedList:
     for one in _STATEMENT.finditer(statements):
         try:
             if one[0]:
-                found |= [_preference(one)]
+                name, value = _preference(one)
+                if not _is_of_kind(name, value):
+                    problems.append(f"line {number}: {name} is of another type, so it is refused")
+                elif one[1] == "lockPref":
+                    locked.setdefault(name, value)  # the first one stays
+                else:
+                    found[name] = value
         except ValueError:
             problems.append(f"line {number} is not a user_pref; Firefox skips to a semicolon")
         number += len(lines_of(one[0])) - 1
-    return _read_preferences(found, site, problems)
+    return _read_preferences(found | locked, site, problems)
 
 
 def _preference(statement: re.Match[str]) -> tuple[str, Any]:
     """Return name and value; raises ValueError where Firefox refuses it."""
-    name, value = statement[1], statement[2]
+    name, value = statement[2], statement[3]
     if name is None:
         raise ValueError("no user_pref")
     if value in {"true", "false"}:
         return _text_of(name), value == "true"
-    return _text_of(name), _text_of(value) if value[0] in "\"'" else int(value)
+    if value[0] in "\"'":
+        return _text_of(name), _text_of(value)
+    if not -_MOST_INT <= int(value) < _MOST_INT:
+        raise ValueError("no number of 32 bits")
+    return _text_of(name), int(value)
 
 
 def _text_of(quoted: str) -> str:
@@ -161,6 +227,8 @@ def _text_of(quoted: str) -> str:
             return {"n": "\n", "r": "\r"}.get(escape[1], escape[1])
         if not (digits := escape[2] or escape[3]):
             raise ValueError("no escape")
+        if not int(digits, 16):
+            raise ValueError("no character")
         return chr(int(digits, 16))
 
     # Halves of characters are joined.
@@ -235,16 +303,25 @@ def _targets_on(found: Mapping[str, Any], site: str | None, problems: list[str])
     problems += slips
     if protected and _GRANULAR in found:
         on = _granular(found[_GRANULAR], on, site, problems)
+    if not protected and _BASELINE_GRANULAR in found:
+        on &= _granular(found[_BASELINE_GRANULAR], on, site, problems)
     return on
 
 
 def _granular(text: Any, on: set[str], site: str | None, problems: list[str]) -> set[str]:
     """Targets on a site: the narrowest scope holds alone, it starts from the global set."""
     try:
+        every = [*json.loads(text)]
         scopes = [
             (scope["firstPartyDomain"], scope["overrides"])
-            for scope in json.loads(text)
+            for scope in every
             if "thirdPartyDomain" not in scope and not scope.get("isBaseline")
+        ]
+        # Frames of another site: what is switched off in these is read in them.
+        frames = [
+            (str(scope["thirdPartyDomain"]), scope["overrides"])
+            for scope in every
+            if "thirdPartyDomain" in scope
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         problems.append(f"{_GRANULAR}: Firefox ignores it ({error})")
@@ -257,6 +334,9 @@ def _granular(text: Any, on: set[str], site: str | None, problems: list[str]) ->
             result = targets
         elif site is None:
             result = result & targets  # what holds on all sites
+    for domain, overrides in frames:
+        if may_match(site, domain):
+            result = result & read_overrides(str(overrides), result)[0]
     return result
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import cast
 
 from http_sf import Token, parse
@@ -20,24 +21,17 @@ from fpmonitor.errors import InputError
 from fpmonitor.export.controls import Control, controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec
 from fpmonitor.export.exporter import ParsedList, lines_of
+from fpmonitor.export.server_config import sent_everywhere
 
 FAMILY = "permissions-policy"
 _SENT_ANYWAY = "Sec-CH-UA-Mobile"  # a list that asks for nothing; some servers drop an empty one
 _SENT_UNASKED = {"http:sec-ch-ua", "http:sec-ch-ua-mobile", "http:sec-ch-ua-platform"}
 _UPPER_CASE = {"ch": "CH", "ua": "UA", "dpr": "DPR", "rtt": "RTT", "ect": "ECT", "wow64": "WoW64"}
-_LINE = re.compile(
-    r"(?:(?:add_header|header(?:\s+always)?(?:\s+set)?)\s+)?\+?"
-    r"(?P<name>permissions-policy(?:-report-only)?)(?P<separator>\s*:\s*|\s+)(?P<value>.*)$",
-    re.IGNORECASE,
+_FIELD = re.compile(rf"{FAMILY}:[ \t]*(?P<value>.*)", re.IGNORECASE)
+_CONFIGURED = re.compile(
+    r"\badd_header\b|^[ \t]*(?:header[ \t]|<)|\{[ \t\r]*$", re.IGNORECASE | re.MULTILINE
 )
-_HEADERS = re.compile(
-    r"^[ \t]*(?:[\w-]+:\s|#|(?:add_header|header)\b)", re.IGNORECASE | re.MULTILINE
-)
-_REMOVED = re.compile(
-    rf"\s*(?:header(?:\s+always)?\s+unset\s+|more_clear_headers\s+[\"']?|-){FAMILY}\b",
-    re.IGNORECASE,
-)
-_ADDED = re.compile(r"\s*add_header\s+(?P<name>[\w-]+)", re.IGNORECASE)
+_HEADERS = re.compile(r"^[ \t]*(?:[\w-]+:\s|#)", re.MULTILINE)
 _KEYWORDS = {"*", "self", "src"}
 
 
@@ -73,35 +67,15 @@ def _write(order: ListSpec) -> str:
 
 def _read(text: str, site: str | None) -> ParsedList:  # noqa: ARG001 -- headers are the site's own
     """Read headers, a snippet of a web server's configuration, or the bare policy."""
-    lines = [line.strip() for line in lines_of(text)]
-    values = [
-        _unquoted(found["value"], quoted=":" not in found["separator"])
-        for found in map(_LINE.match, lines)
-        if found and found["name"].lower() == FAMILY
-    ]
-    if values and (undone := _undone(lines)):
-        return ParsedList(controls=(), problems=(undone,))
+    if _CONFIGURED.search(text):
+        sent = sent_everywhere(text, FAMILY)
+        found = _read_policy(", ".join(sent.values)) if sent.values else ParsedList(controls=())
+        return replace(found, problems=(*sent.problems, *found.problems))
+    fields = filter(None, map(_FIELD.match, map(str.strip, lines_of(text))))
+    values = [found["value"] for found in fields]
     if not values and text.strip() and not _HEADERS.search(text):
         values = [text.strip()]
     return _read_policy(", ".join(values)) if values else ParsedList(controls=())
-
-
-def _undone(lines: Iterable[str]) -> str:
-    """Say what takes the header away again from all or some pages; empty where nothing does."""
-    within: list[set[str]] = []  # for each open block of nginx, the headers that it adds
-    for number, line in enumerate(lines, start=1):
-        if line.startswith("#"):
-            continue
-        if _REMOVED.match(line):
-            return f"line {number}: takes the header away"
-        within += [set() for _ in range(line.count("{"))]
-        if within and (added := _ADDED.search(line)):
-            within[-1].add(added["name"].lower())
-        for _ in range(min(line.count("}"), len(within))):
-            headers = within.pop()
-            if within and headers and FAMILY not in headers:
-                return f"line {number}: a block with headers of its own sends none of those above"
-    return ""
 
 
 def _report_only(order: ListSpec) -> str:
@@ -127,16 +101,6 @@ def _hints(allowed: Iterable[str]) -> str:
 
 def _header_name(lower: str) -> str:
     return "-".join(_UPPER_CASE.get(word, word.capitalize()) for word in lower.split("-"))
-
-
-def _unquoted(value: str, *, quoted: bool) -> str:
-    """Value of a header without the quotes and the end of a configuration line."""
-    if not quoted:
-        return value
-    value = value.rstrip().removesuffix(";").rstrip()
-    if value.endswith((" always", "\talways")):
-        value = value.removesuffix("always").rstrip()
-    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
 
 
 def _read_policy(value: str) -> ParsedList:

@@ -9,7 +9,7 @@ function run(withheld, base) {
   "use strict";
   const { apply, construct, defineProperty, getOwnPropertyDescriptor: ownOf, setPrototypeOf } = Reflect;
   const { parse, stringify } = JSON;
-  const { freeze, getPrototypeOf } = Object;
+  const { freeze, getPrototypeOf } = Object, { isArray } = Array;
   const { Map, Proxy, WeakMap, WeakSet } = globalThis;
   const { exec, [Symbol.replace]: replaceIn } = RegExp.prototype;
   const { iterator } = Symbol, { then } = Promise.prototype, { fill } = Int8Array.prototype;
@@ -64,7 +64,7 @@ function run(withheld, base) {
 
   // A value as its reader expects it.
   const told = (text, real) => {
-    if (text === null) return undefined;
+    if (text === null) return isArray(real) ? freeze([]) : undefined;
     if (typeof real == "number") return +text;
     if (typeof real == "boolean") return text == "true";
     if (typeof real == "object" && real)
@@ -80,6 +80,12 @@ function run(withheld, base) {
     VENDOR: 0x1f00, RENDERER: 0x1f01, VERSION: 0x1f02, SHADING_LANGUAGE_VERSION: 0x8b8c,
     UNMASKED_VENDOR_WEBGL: 0x9245, UNMASKED_RENDERER_WEBGL: 0x9246,
   };
+  // Of storage all are told as much as by a browser that tells no disk, or what users share.
+  const quotaOf = (text) => {
+    const found = attempt(parse, null, [text]);
+    return +(attempt((value) => value.quota, null, [found]) ?? found) || 10 * 2 ** 30;
+  };
+  const estimated = async () => ({ quota: quotaOf(withheld["StorageManager.estimate"]), usage: 0 });
   const kindsOfHints = { wow64: false, formFactors: [], fullVersionList: [] };
   // What nearly all graphics have: pages that ask for no more go on.
   const common =
@@ -232,6 +238,9 @@ function run(withheld, base) {
       },
       "OffscreenCanvasRenderingContext2D.getImageData": clear,
       "SpeechSynthesis.getVoices": () => [],
+      "StorageAccessHandle.estimate": estimated,
+      "StorageBucket.estimate": estimated,
+      "StorageManager.estimate": estimated,
       "WebGLRenderingContext.getContextAttributes": (self, given, real) => {
         const found = apply(real, self, given);
         if (found) put(found, "antialias", true);
@@ -315,6 +324,15 @@ function run(withheld, base) {
           return found;
         });
       });
+    each(["brands", "mobile", "platform"], (part) => {
+      const name = `NavigatorUAData.${part}`;
+      if (name in withheld)
+        method("NavigatorUAData", "toJSON", (real, self, given) => {
+          const found = apply(real, self, given);
+          put(found, part, told(withheld[name], found[part]));
+          return found;
+        });
+    });
     if ("FontFace.load" in withheld) {
       hearFonts = () => {
         const fonts = scope.document ? apply(native("Document", "fonts", "get"), scope.document, []) : scope.fonts;
@@ -525,6 +543,7 @@ function run(withheld, base) {
   const FRAMES = "iframe,frame,object,embed";
   const isFrameKind = /^(i?frame|object|embed)$/i, hasFrame = /<\/?([^\s<>/]*:)?(i?frame|object|embed)\b/i, hasPicture = /<([^\s<>/]*:)?svg\b/i, hasLoad = /\bonload\b/i, isUndone = /^(undo|redo)$/i, movesNothing = /^(copy|selectAll|styleWithCSS|useCSS|defaultParagraphSeparator|enable\w*)$/i, runsAtOnce = /<[a-z][^\s>]*-|\s(on|is)[a-z]*\s*=/i;
 
+  const isDeclared = /shadowrootmode/i, declaring = fixed(/shadowrootmode/gi, "gi");
   let hasElements = false; // of a page's own
   // Where a page calls near the end of the stack, it gets the error before there is a frame that we could not reach.
   const room = (depth = 2000) => depth && room(depth - 1);
@@ -639,13 +658,37 @@ function run(withheld, base) {
       apply(observe, watcher, [root, { __proto__: null, childList: true, subtree: true }]);
     };
     watch(document);
-    method("Element", "attachShadow", (real, self, given) => {
-      const root = apply(real, self, given);
+    // A closed tree is not copied: nobody is given the copy.
+    const attach = (real, self, asked) => {
+      const of = { __proto__: null };
+      each(["customElementRegistry", "delegatesFocus", "mode", "referenceTarget", "serializable", "slotAssignment"], (name) => {
+        const value = asked[name];
+        if (value !== undefined) of[name] = name == "mode" ? `${value}` : value;
+      });
+      if (of.mode != "closed") of.clonable = asked.clonable;
+      const root = apply(real, self, [of]);
       shadows = true;
       apply(set, roots, [self, root]);
       watch(root);
       return root;
-    });
+    };
+    const attachShadow = native("Element", "attachShadow"), attributeOf = native("Element", "getAttribute"), hasAttribute = native("Element", "hasAttribute");
+    method("Element", "attachShadow", (real, self, given) => (given[0] ? attach(real, self, given[0]) : apply(real, self, given)));
+    // Trees that a script's text declares are made here, if they may hold a frame; where it is to be sanitised, none is.
+    const declares = (text) => matches(isDeclared, `${text}`) && matches(hasFrame, `${text}`);
+    const undeclared = (text) => apply(replaceIn, declaring, [`${text}`, "data-$&"]);
+    const declare = (root) => {
+      within(root, "template[shadowrootmode]", (template) => {
+        const content = declare(apply(contentOf, template, [])), of = { __proto__: null };
+        of.mode = apply(toLowerCase, apply(attributeOf, template, ["shadowrootmode"]), []);
+        each(["clonable", "delegatesFocus", "serializable"], (name) => (of[name] = apply(hasAttribute, template, [`shadowroot${name}`])));
+        const shadow = attempt(attach, null, [attachShadow, apply(parentOf, template, []), of]);
+        if (!shadow) return;
+        apply(appendChild, shadow, [content]);
+        apply(remove, template, []);
+      });
+      return root;
+    };
 
     // A frame is put in alone and empty: what is put in with it or in it, or told that it goes, would run before us.
     const emptied = (frame) => {
@@ -703,6 +746,7 @@ function run(withheld, base) {
           const comment = held[place][0]; // where it is now
           if (comment) apply(restored, comment, optionOf(comment) ? [] : [held[place][1]]);
           reachFrom(self);
+          attempt(reachFrame, null, [held[place][1]]); // in a closed tree, no window has its number
           if (held[place][2]) apply(appendChild, held[place][1], [held[place][2]]);
         }
         reachFrom(self);
@@ -768,9 +812,9 @@ function run(withheld, base) {
     };
     // Pictures in a text may begin with a script while it is read.
     const isRisky = (text) => matches(hasFrame, `${text}`) || (matches(hasPicture, `${text}`) && matches(hasLoad, `${text}`));
-    const writing = (real, self, given, text, how, context, parser = setInner) => {
+    const writing = (real, self, given, text, how, context, parse = (copy) => void apply(setInner, copy, [text])) => {
       const at = isRisky(text) ? context(self) : null, content = at && how === written.replaceChildren ? attempt(contentOf, self, []) : undefined;
-      const nodes = at && !content && !attempt(isOf, at, ["noscript"]) ? parsed(at, (copy) => void apply(parser, copy, [text])) : null;
+      const nodes = at && !content && !attempt(isOf, at, ["noscript"]) ? parsed(at, parse) : null;
       if (nodes) insert(how, self, [nodes]);
       else apply(real, self, given);
       if (at) bare(content ?? self);
@@ -797,9 +841,15 @@ function run(withheld, base) {
     const setUnsafe = native("Element", "setHTMLUnsafe");
     each([["Element", written.replaceChildren, itself], ["ShadowRoot", replaceAll, host]], (of) =>
       method(of[0], "setHTMLUnsafe", (real, self, given) => {
-        const text = textOf(given[0]);
+        const asked = textOf(given[0]), isOurs = given[1] === undefined && declares(asked), text = isOurs || !declares(asked) ? asked : undeclared(asked);
         shadows = true;
-        writing(real, self, [text, given[1]], text, of[1], of[2], setUnsafe);
+        if (isOurs)
+          writing(native(of[0], "innerHTML", "set"), self, [text], text, of[1], of[2], (copy) => {
+            apply(setInner, copy, [text]);
+            declare(attempt(contentOf, copy, []) ?? copy);
+          });
+        else writing(real, self, [text, given[1]], text, of[1], of[2], (copy) => void apply(setUnsafe, copy, [text, given[1]]));
+        if (isOurs) declare(attempt(contentOf, self, [], null));
         look(self);
       }));
     // What else reads texts, and what was read before.
@@ -815,8 +865,15 @@ function run(withheld, base) {
       return nodes ? apply(adopt, apply(documentOf, start, []) ?? start, [nodes]) : bare(apply(real, self, [text]));
     });
     const baring = (target, member) => exchange(target, member, "value", (real, self, given) => bare(apply(real, self, given)));
+    const parseText = native("DOMParser", "parseFromString"), { DOMParser } = scope;
     baring(owned("DOMParser"), "parseFromString");
-    each(["parseHTML", "parseHTMLUnsafe"], (member) => baring(scope.Document, member));
+    baring(scope.Document, "parseHTML");
+    exchange(scope.Document, "parseHTMLUnsafe", "value", (real, self, given) => {
+      const text = given.length ? textOf(given[0]) : "";
+      if (!declares(text)) return bare(apply(real, self, given.length ? [text, given[1]] : given));
+      if (given[1] !== undefined) return bare(apply(real, self, [undeclared(text), given[1]]));
+      return bare(declare(apply(parseText, new DOMParser(), [text, "text/html"])));
+    });
     each(["transformToFragment", "transformToDocument"], (member) => baring(owned("XSLTProcessor"), member));
     each(["response", "responseXML"], (member) => getter("XMLHttpRequest", member, (_, value) => bare(value)));
     getter("HTMLTemplateElement", "content", (_, value) => (value && !apply(has, watched, [value]) && watch(value), value));

@@ -25,6 +25,8 @@ _MANIFEST, _SCRIPT, _RULES, _README = "manifest.json", "page.js", "rules.json", 
 _SAME = {
     "Screen.colorDepth": "Screen.pixelDepth",
     "Screen.pixelDepth": "Screen.colorDepth",
+    "StorageAccessHandle.estimate": "StorageManager.estimate",
+    "StorageBucket.estimate": "StorageManager.estimate",
     "http:device-memory": "Navigator.deviceMemory",
     "http:downlink": "NetworkInformation.downlink",
     "http:ect": "NetworkInformation.effectiveType",
@@ -33,6 +35,12 @@ _SAME = {
     "http:sec-ch-device-memory": "Navigator.deviceMemory",
     "http:user-agent": "Navigator.userAgent",
     "Navigator.userAgent": "http:user-agent",
+}
+# Headers that say in other words what scripts are told.
+_HINTS = {
+    "http:sec-ch-ua": "NavigatorUAData.brands",
+    "http:sec-ch-ua-mobile": "NavigatorUAData.mobile",
+    "http:sec-ch-ua-platform": "NavigatorUAData.platform",
 }
 # Where scripts of an extension do not run, and nothing of theirs can be wrapped.
 _BEYOND = frozenset(["a style sheet", "a service worker", "an audio worklet"])
@@ -115,7 +123,30 @@ def _value(api: str, order: ListSpec) -> str | None:
     agent = values.get("Navigator.userAgent", "")
     if found is None and named == "Navigator.appVersion" and agent.startswith("Mozilla/"):
         return agent.removeprefix("Mozilla/")
+    if found is None and _HINTS.get(api) in values:
+        return _as_header(values[_HINTS[api]])
     return found
+
+
+def _as_header(text: str) -> str | None:
+    """Return what scripts are told as a header says it (RFC 9651); null where it has no words."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    if isinstance(value, bool):
+        return "?1" if value else "?0"
+    if not isinstance(value, list):
+        return _in_quotes(text)
+    try:
+        parts = [f"{_in_quotes(one['brand'])};v={_in_quotes(one['version'])}" for one in value]
+    except (TypeError, KeyError, AttributeError):
+        return None
+    return ", ".join(parts)
+
+
+def _in_quotes(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _manifest(site: str | None, script: str) -> dict[str, Any]:
@@ -172,7 +203,8 @@ def _rules(
 
 
 def _change(header: str, value: str | None) -> dict[str, str]:
-    if value is None:
+    # Browsers refuse all rules for one value that no header can have.
+    if value is None or not (value.isascii() and value.isprintable()):
         return {"header": header, "operation": "remove"}
     return {"header": header, "operation": "set", "value": value}
 
@@ -195,7 +227,7 @@ WEBEXTENSION = ControlExporter(
         "Load the folder as an unpacked extension; in Firefox, grant it access to all sites.",
         "Beyond reach: style sheets, service workers, worklets, what lies below HTTP.",
         "Beyond reach: windows that a link opens with a script for its address.",
-        "Beyond reach: in shadow trees of a page's own text, frames in options or with a script.",
+        "Beyond reach: in shadow trees that pages have as text, frames in options or with scripts.",
         "Beyond reach: a script beside a frame in one text that a page with Trusted Types writes.",
         "Where a page's policy forbids blob:, its workers do not start.",
         "Not shown: PDF, SVG and pages in <object> or <embed>.",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fpmonitor.errors import UndecidableError
+from fpmonitor.policy import UP
 from fpmonitor.private.files import encode
 from fpmonitor.private.folder import RoleFolder, make_pilot
 from fpmonitor.private.group import SealedChannel
@@ -85,7 +86,7 @@ def picture(found: Quickstart) -> str:
         (210, 140, 326, 140, "sealed twice", 268, 132),
         (520, 125, 646, 70, "mixed", 570, 86),
         (520, 155, 646, 210, "mixed", 570, 202),
-        (745, 100, 745, 176, f"signs: at most {percent(promised, 2)} exposed", 634, 144),
+        (745, 100, 745, 176, f"signs: at most {percent(promised, 2, away=UP)} exposed", 634, 144),
     )
     parts = [svg.tag("defs", _ARROWHEAD)]
     for x1, y1, x2, y2, label, x, y in arrows:

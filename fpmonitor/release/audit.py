@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.errors import InputError
-from fpmonitor.policy import check_share
+from fpmonitor.policy import DOWN, UP, as_written, check_share, rounded
 from fpmonitor.release.attacks import (
     MAX_HASH_BITS,
     AttackResult,
@@ -122,6 +122,10 @@ class ReleaseAudit(Members):
     def in_plain_words(self) -> str:
         """One paragraph: what singling out means here, and what was found."""
         worst = self.worst
+        lower, upper = (
+            f"{rounded(100 * as_written(limit), away):f}"
+            for limit, away in ((worst.attack.lower, DOWN), (worst.attack.upper, UP))
+        )
         said = {
             "singles out": "The release lets its readers single out users in this sense.",
             "gives values away": f"The release gives values away: {self._given_away}.",
@@ -138,7 +142,7 @@ class ReleaseAudit(Members):
             f"description is was measured in {len(self.distributions)} ways; the worst is by "
             f"{worst.distribution}. With the release in "
             f"hand, {100 * worst.attack.success:.3g} % of the attempts succeeded (between "
-            f"{100 * worst.attack.lower:.3g} and {100 * worst.attack.upper:.3g} %). {said}"
+            f"{lower} and {upper} %). {said}"
         )
 
     @property

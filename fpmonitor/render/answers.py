@@ -12,6 +12,7 @@ from fpmonitor.decide.guarantee import (
     who_was_drawn,
 )
 from fpmonitor.errors import some_of
+from fpmonitor.policy import DOWN, UP, per_cent, sureness
 from fpmonitor.render.check_files import check_sentences, named_set
 from fpmonitor.render.forecasts import forecast_table
 from fpmonitor.render.numbers import at_most, between, count, decimal, percent
@@ -117,7 +118,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
             *columns("text", "API set"),
             *columns("share", "observed", "lower", "upper"),
             *columns("share", *(["linkable"] if len(reports) > 1 else [])),
-            TableColumn(f"0 to {percent(widest, 2)}", "bar"),
+            TableColumn(f"0 to {percent(widest, 2, away=UP)}", "bar"),
         ],
         rows=[_exposure_row(report, widest, several=len(reports) > 1) for report in reports],
     )
@@ -131,7 +132,7 @@ def linked_note(reports: Sequence[ExposureReport]) -> str:
             "`linkable`: with these APIs alone, no method links the visits of a larger share of "
             f"{users}."
         )
-    most = percent(reports[0].linked.upper, 2)
+    most = percent(reports[0].linked.upper, 2, away=UP)
     return f"No method that uses these APIs alone links the visits of more than {most} of {users}."
 
 
@@ -188,8 +189,8 @@ def in_short_limits(reports: Sequence[ExposureReport]) -> str:
     if sample.look == "first":
         looks = f"{FIRST_LOOK} {looks}"
     return (
-        f"Each limit is {100 * (1 - report.delta):.6g} % sure, for a set named before looking. "
-        f"{looks} It limits the average over populations of {report.population:,} users. "
+        f"Each limit is {sureness(report.delta, times=100)} % sure, for a set named before "
+        f"looking. {looks} It limits the average over populations of {report.population:,} users. "
         f"Assumes the {report.users:,} observed users and theirs are {draws(sample)}. "
         f"{unobserved(sample)}"
     ).rstrip()
@@ -218,7 +219,7 @@ def _exposure_row(report: ExposureReport, widest: float, *, several: bool) -> tu
         *_estimates(report, "empirical"),
         report.lower,
         report.upper,
-        *([f"≤ {percent(report.linked.upper, 2)}"] if several else []),
+        *([f"≤ {percent(report.linked.upper, 2, away=UP)}"] if several else []),
         bar(
             report.lower,
             report.empirical,
@@ -281,7 +282,7 @@ def _realised_table(reports: Sequence[ExposureReport]) -> Table:
         reports,
         title=f"Share of the users of one population of {first.population:,}",
         caption=(
-            f"Each limit holds with probability {1 - first.delta:.6g} for the share in one "
+            f"Each limit holds with probability {sureness(first.delta)} for the share in one "
             "population, which varies about the average."
         ),
         columns=[
@@ -335,9 +336,9 @@ def followed_table(report: ExposureReport) -> Table:
             f"{line.days:g} days",
             line.returned,
             line.kept,
-            f"{percent(line.same_lower, 2)} to {percent(line.same_upper, 2)}",
-            f"≤ {percent(line.parts_upper, 2)}",
-            f"≤ {percent(line.any_upper, 2)}",
+            f"{percent(line.same_lower, 2, away=DOWN)} to {percent(line.same_upper, 2, away=UP)}",
+            f"≤ {percent(line.parts_upper, 2, away=UP)}",
+            f"≤ {percent(line.any_upper, 2, away=UP)}",
         )
         for line in lines
     ]
@@ -347,7 +348,7 @@ def followed_table(report: ExposureReport) -> Table:
             f"Share linked of {report.population:,} users who come back, on average. A site looks "
             "for the same value, for parts that stayed (an API; of a user agent also family, "
             "version, system), or uses any method."
-            f"{half} All upper limits hold together with probability {1 - report.delta:.6g}, and "
+            f"{half} All upper limits hold together with probability {sureness(report.delta)}, and "
             "so do all lower ones. This takes days chosen before looking, and users like those who "
             f"came back. They were seen{seen}: on days without a release more can be linked."
         ),
@@ -414,7 +415,7 @@ def _cohort_table(of: str, given: Sequence[str], report: CohortReport, delta: fl
     others = report.others
     caption = (
         f"All upper limits, of averages over populations, hold together with probability "
-        f"{1 - delta:.6g}; so do the lower. "
+        f"{sureness(delta)}; so do the lower. "
     )
     if len(report.cohorts) > _SHOWN_COHORTS:
         caption += f"The {_SHOWN_COHORTS} highest of {len(report.cohorts):,} cohorts. "
@@ -521,7 +522,7 @@ def curve_output(report: CurveReport) -> Output:
         caption=(
             f"{report.users:,} observed users. Lower and upper limit the share of the population "
             "whose value is rarer than the threshold. All limits hold together with probability "
-            f"{1 - report.delta:.6g}, if its users and the {counted} are {draws(report.sample)}."
+            f"{sureness(report.delta)}, if its users and the {counted} are {draws(report.sample)}."
             f"{drawn_note(report.drawn)}{left_out}{masked_note(report.masked)}"
         ),
         columns=[
@@ -790,7 +791,7 @@ def _trend_table(report: TrendReport) -> Table:
             f"{report.population:,}, by {report.division}"
         ),
         caption=(
-            f"{_ESTIMATES} Each limit holds with probability {1 - report.delta:.6g}, for the "
+            f"{_ESTIMATES} Each limit holds with probability {sureness(report.delta)}, for the "
             "average over populations, its window and set alone. An ! marks users who changed "
             "against the window they are compared with."
             f"{masked_note(report.masked)}"
@@ -872,7 +873,7 @@ def check_output(report: CheckReport) -> Output:
     what = "as counted" if report.exact else _LIMITS_OF_CHECK
     table = Table(
         title=(
-            f"{report.outcome} (budget {100 * policy.budget:.6g} %): share of users in groups of "
+            f"{report.outcome} (budget {per_cent(policy.budget)} %): share of users in groups of "
             f"fewer than {policy.k}"
         ),
         caption=(
@@ -938,7 +939,10 @@ def comparison_output(compared: Sequence[ComparedSet], *, population: int, k: in
             (
                 ", ".join(line.before.apis),
                 *line.estimates,
-                *(percent(share, 2, signed=True) for share in _differences(line)),
+                *(
+                    percent(share, 2, signed=True, away=away)
+                    for share, away in zip(_differences(line), ("", DOWN, UP), strict=True)
+                ),
                 line.change,
             )
             for line in compared

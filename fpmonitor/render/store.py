@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.account import summary
+from fpmonitor.policy import DOWN, UP
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Table, TableColumn, columns
@@ -125,7 +126,7 @@ def attacks(outcome: ReleaseAudit) -> Output:
 
 
 def _limits(attack: Any) -> str:
-    return f"{percent(attack.lower, 1)} – {percent(attack.upper, 1)}"
+    return f"{percent(attack.lower, 1, away=DOWN)} – {percent(attack.upper, 1, away=UP)}"
 
 
 def exported(manifest: ExportManifest, document: Mapping[str, Any]) -> Output:

@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from fpmonitor.answers.counted import counted_answer
 from fpmonitor.errors import FpmonitorError
+from fpmonitor.policy import DOWN, UP
 from fpmonitor.render.charts import Axes, Series, line_chart
 from fpmonitor.render.figures import of_conflicts, of_tolerance
 from fpmonitor.render.numbers import between, percent
@@ -62,7 +63,7 @@ def draw_history(readings: Sequence[Measurement], budget: float | None, *, k: in
         ],
         title=(
             f"Share of users in groups of fewer than {k} over time; limits now "
-            f"{percent(last.lower)} to {percent(last.upper)}{limit}"
+            f"{percent(last.lower, away=DOWN)} to {percent(last.upper, away=UP)}{limit}"
         ),
         axes=Axes(
             x="UTC",

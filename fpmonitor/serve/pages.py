@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from fpmonitor.decide.guarantee import who_was_drawn
+from fpmonitor.policy import DOWN, UP, sureness
 from fpmonitor.render.answers import WORDS_OF_APIS
 from fpmonitor.render.charts import range_chart
 from fpmonitor.render.decisions import bounds, counted, headline, tolerance
@@ -54,9 +55,10 @@ def text_refusal(status: int, text: str, more: dict[str, str] | None = None) -> 
 
 def draw_limits(explored: IndexedExposure, budget: float | None) -> str:
     """Draw the limits and the estimate of one set, and the budget."""
+    lower, upper = percent(explored.lower, away=DOWN), percent(explored.upper, away=UP)
     return range_chart(
         [("", explored.lower, explored.upper, explored.unbiased)],
-        title=f"Exposure from {percent(explored.lower)} to {percent(explored.upper)}",
+        title=f"Exposure from {lower} to {upper}",
         x_label="exposure",
         budget=budget,
     )
@@ -72,6 +74,9 @@ def _templates() -> jinja2.Environment:
     )
     templates.globals |= {
         "percent": percent,
+        "DOWN": DOWN,
+        "UP": UP,
+        "sureness": sureness,
         "headline": headline,
         "bounds": bounds,
         "counted": counted,

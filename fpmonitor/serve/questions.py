@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fpmonitor.answers.decide import question_of
-from fpmonitor.decide.deciding import Judge
+from fpmonitor.decide.deciding import Tests, judging
 from fpmonitor.decide.decision import ApiSet
 from fpmonitor.decide.files import read_decision
 from fpmonitor.disclosure import Audience, check_users
@@ -107,7 +107,7 @@ class Questions:
             self.lists = CurrentLists(self.decision, lambda reason: log("lists", reason=reason))
         self._lock = threading.Lock()
         self._held: _Held | None = None
-        self._judge: tuple[tuple[int, bool], Judge] | None = None  # and of which users
+        self._judge: tuple[tuple[int, bool], Tests] | None = None  # and of which users
         self._asked_at = -math.inf
         self._reading: asyncio.Task[_Held] | None = None
         self._seen = self._state()
@@ -252,12 +252,12 @@ class Questions:
 
         return await asyncio.to_thread(answer) | {"users": explorer.users}
 
-    def _judge_of(self, decision: Decision, explorer: ExposureIndex) -> Judge:
+    def _judge_of(self, decision: Decision, explorer: ExposureIndex) -> Tests:
         # Looked at once: other threads change both.
         users, same, cached = explorer.users, explorer.seal == decision.digest, self._judge
         if cached is None or cached[0] != (users, same):
             current = (decision if same else decision.at_later_look()).by_last_values
-            cached = self._judge = (users, same), Judge.of(current, users)
+            cached = self._judge = (users, same), judging(current, users)
         return cached[1]
 
     def _watch(self, apis: ApiSet) -> None:

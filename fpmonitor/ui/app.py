@@ -427,7 +427,7 @@ class _Addresses:
         policy = decision.policy
         words = ["fpmonitor", "decide", "--candidates", ",".join(policy.candidates)]
         words += ["--k", str(policy.k), "--population", str(policy.population)]
-        words += ["--budget", f"{policy.budget:.6g}", "--db", str(self._desk.db)]
+        words += ["--budget", repr(policy.budget), "--db", str(self._desk.db)]
         words += ["--rows-are-users"] * policy.sample.rows_are_users
         return shlex.join([*words, "-o", str(self._desk.decision_file)])
 

@@ -255,10 +255,38 @@ def _emptied(content: Any) -> None:
     content["apiManipulation"]["settings"]["conditionalChanges"] = [condition]
 
 
-def _firefox(text: str) -> str:
-    scope = [{"firstPartyDomain": "evil.example", "overrides": "-AllTargets"}]
+def _firefox(text: str, **more: str) -> str:
+    scope = [{"firstPartyDomain": "evil.example", "overrides": "-AllTargets"} | more]
     value = json.dumps(json.dumps(scope))
     return text + f'user_pref("privacy.fingerprintingProtection.granularOverrides", {value});\n'
+
+
+def _quoted(text: str) -> str:
+    """Except each call for a site, its words in quotes."""
+    calls = [line.partition("##+js(")[2][:-1] for line in text.splitlines() if "##+js(" in line]
+    words = [", ".join(f"'{word}'" for word in call.split(", ")) for call in calls]
+    return text + "".join(f"evil.example#@#+js({call})\n" for call in words)
+
+
+def _before(text: str) -> str:
+    """Change a site by a patch in the form of before."""
+    content = json.loads(text)
+    patch = {"op": "replace", "path": "/apiChanges", "value": {}}
+    domains = [{"domain": "evil.example", "patchSettings": [patch]}]
+    content["apiManipulation"]["settings"]["domains"] = domains
+    return json.dumps(content)
+
+
+def _unprotected(text: str) -> str:
+    spared = [{"domain": "evil.example"}]
+    return json.dumps({"unprotectedTemporary": spared, "features": json.loads(text)})
+
+
+def _tracked(text: str, **policy: Any) -> str:
+    return _with(text, lambda content: content["policies"].update(EnableTrackingProtection=policy))
+
+
+EXEMPTED = 'user_pref("privacy.resistFingerprinting.exemptedDomains", '
 
 
 SPARED: list[tuple[str, Callable[[str], str]]] = [
@@ -283,6 +311,26 @@ SPARED: list[tuple[str, Callable[[str], str]]] = [
             + 'user_pref("privacy.resistFingerprinting.exemptedDomains", "*.evil.example, a.b");\n'
         ),
     ),
+    ("firefox-userjs", lambda text: f'\ufeff{EXEMPTED}"evil.example");\n{text}'),
+    ("firefox-userjs", lambda text: f'{text}{EXEMPTED}"evil.example");{EXEMPTED}5);\n'),
+    ("firefox-userjs", lambda text: f'{text}{EXEMPTED}"evil.example");{EXEMPTED}4294967296);\n'),
+    (
+        "firefox-userjs",
+        lambda text: _firefox(text, firstPartyDomain="*", thirdPartyDomain="evil.example"),
+    ),
+    ("firefox-policies", partial(_tracked, Exceptions=["https://evil.example:8443"])),
+    ("duckduckgo", _before),
+    ("duckduckgo", _unprotected),
+    # What uBlock Origin reads, by its source (1.67): other words, comments, lines that go on.
+    ("ublock", lambda text: text + "@@||evil.example^$document # trusted\n"),
+    ("ublock", lambda text: text + "@@/^https:\\/\\/evil\\.example$/$document\n"),
+    ("ublock", _quoted),
+    ("ublock", lambda text: text + "evil.example, \\\n    a.example#@#+js()\n"),
+    ("ublock", lambda text: text + "evil.example#@%#//scriptlet()\n"),
+    ("ublock", lambda text: text + "evil.example,/^a b#/#@#+js()\n"),
+    ("adguard", lambda text: text + "evil.example#@#+js()\n"),
+    ("adguard", lambda text: text + "[$domain=evil.example, path=/a]#@%#//scriptlet()\n"),
+    ("adguard", lambda text: text + "evil.example#@%#//scriptlet('set-constant')\n"),
 ]
 
 
@@ -347,6 +395,18 @@ VOID: list[tuple[str, Callable[[str], str]]] = [
         ),
     ),
     ("firefox-policies", lambda text: text.replace("locked", "clear")),
+    ("firefox-policies", partial(_tracked, SuspectedFingerprinting=False, Locked=True)),
+    ("firefox-userjs", lambda text: "\0" + text),
+    ("duckduckgo", lambda text: text.replace('"enabled"', '"enabled", "rollout": {"steps": []}')),
+    ("ublock", lambda text: f"!#endif\n!#if false\n{text}!#endif\n"),
+    ("ublock", lambda text: f"\ufeff!#if false\n{text}!#endif\n"),
+    ("ublock", lambda text: f"!#if false\n !#endif\n{text}!#endif\n"),
+    ("ublock", lambda text: f"! a\u2028!#if false\n{text}!#endif\n"),
+    ("ublock", lambda text: f"! {text.replace(chr(10), chr(13))}\n"),
+    ("ublock", lambda text: text.replace("*##", "##")),
+    ("ublock", lambda text: text.replace("*##", "~evil.example##")),
+    ("ublock", lambda text: text.replace("*##", "*,##")),
+    ("ublock", lambda text: text + "a.example," * 2_000 + "*#@#+js()\n"),
     ("webextension", lambda text: text.replace('all_frames\\": true', 'all_frames\\": false')),
     ("webextension", lambda text: text.replace("MAIN", "ISOLATED")),
     ("webextension", lambda text: _with(text, _nowhere)),

@@ -89,7 +89,6 @@ def test_fetched_visits_are_those_of_a_file_with_the_same_rows(
     assert digest_of(tmp_path / "fetched.duckdb") == ingested(frame, tmp_path / "file.duckdb")
 
 
-@pytest.mark.each
 def test_a_day_of_new_visits_is_read_alone_and_gives_what_all_give(
     house: warehouses.House, tmp_path: Path
 ) -> None:
@@ -135,7 +134,6 @@ def test_sketches_of_every_engine_have_the_same_bytes(
             assert made.head == known.head, way
 
 
-@pytest.mark.each
 def test_a_part_of_the_users_is_the_same_everywhere(
     house: warehouses.House, tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot
 from fpmonitor.proof.files import check_proofs
 from fpmonitor.spectrum import CountSpectrum
+from tests.decided import decided
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -229,8 +230,27 @@ def test_an_allowed_set_above_the_budget_is_rarer_than_delta() -> None:
 
 
 def test_chains_stop_at_the_first_set_that_does_not_pass() -> None:
+    """An error needs that the first set that is otherwise comes out wrongly."""
     sets = [("a",), ("a", "b"), ("a", "b", "c")]
-    assert confirming._leading(sets, {sets[0], sets[2]}) == [sets[0]]
+    alike, alone = (CountSpectrum.from_counts(counts) for counts in ([20_000], [1] * 20_000))
+
+    @dataclass
+    class Others:
+        exposing: set[tuple[str, ...]]
+        users: int = 20_000
+
+        def kept_spectra(self, asked: Sequence[tuple[str, ...]], _level: int) -> object:
+            return [alone if apis in self.exposing else alike for apis in asked]
+
+    policy = Policy(k=20, population=20_000, budget=0.05, delta=0.05, candidates=("a", "b", "c"))
+    begun = decided("abc", policy=policy, level=0.01)
+    for exposing, confirmed, refuted in (
+        ({sets[1]}, (sets[0],), ()),
+        ({sets[1], sets[2]}, (sets[0],), (sets[1],)),
+        ({sets[0], sets[1]}, (), ()),
+    ):
+        tested = confirming.on_others(begun, 2000, Others(exposing), [sets])  # type: ignore[arg-type]
+        assert (tested.confirmed, tested.refuted) == (confirmed, refuted)
 
 
 @pytest.mark.parametrize("level", [0, 3, 6])

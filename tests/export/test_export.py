@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.controls import HIDING, controls_of, effect_of
 from fpmonitor.export.coverage import coverage
-from fpmonitor.export.crowds import Crowds
 from fpmonitor.export.enforce import ControlExporter
-from fpmonitor.export.exporter import ApiVerdict, ExportOptions
+from fpmonitor.export.exporter import ApiVerdict, Crowds, ExportOptions
 from fpmonitor.export.firefox import read_overrides, read_policies, read_userjs
 from fpmonitor.export.firefox_targets import shipped_tables, target_table
 from fpmonitor.export.lists import told_elsewhere
@@ -472,6 +471,8 @@ def test_a_policy_is_read_as_browsers_read_it(value: str, blocked: int, slips: i
 
 
 HEADER = 'add_header Permissions-Policy "ch-ua-model=()" always;\n'
+OTHER = 'add_header Permissions-Policy "geolocation=()" always;\n'
+APACHE = 'Header always set Permissions-Policy "ch-ua-model=()"\n'
 
 
 @pytest.mark.parametrize(
@@ -488,6 +489,28 @@ HEADER = 'add_header Permissions-Policy "ch-ua-model=()" always;\n'
         ),
         ('header {\n\tPermissions-Policy "ch-ua-model=()"\n\t-Permissions-Policy\n}\n', False),
         ('header {\n\tPermissions-Policy "ch-ua-model=()"\n\t-Server\n}\n', True),
+        # Of two in a server and in a part of it, or of two that set it, a page gets one.
+        (f"server {{\n{HEADER}location /a {{ {OTHER} }}\n}}\n", False),
+        (f"server {{\n{HEADER}location /a\n{{\n{OTHER}}}\n}}\n", False),
+        (f"{HEADER}location /a {{ add_header X-A b; }}\n", False),
+        (f"server {{\nlocation /a {{\n{HEADER}}}\n}}\n", False),
+        (f"server {{\nlocation / {{\n{HEADER}}}\n}}\n", True),
+        (f"server {{\nif ($a) {{\n{HEADER}}}\n}}\n", False),
+        (f"{HEADER}more_clear_headers 'Permissions*';\n", False),
+        ('add_header Permissions-Policy\n"ch-ua-model=()";\n', False),
+        ("add_header Permissions-Policy $policy always;\n", False),
+        (f"{APACHE}Header always set Permissions-Policy geolocation=()\n", False),
+        (f"{APACHE}Header always append Permissions-Policy ch-ua-model=*\n", False),
+        (f"{APACHE}Header edit Permissions-Policy ua-model=.. ua-model=*\n", False),
+        (f"<Location /a>\n{APACHE}</Location>\n", False),
+        (f"<IfModule mod_headers.c>\n{APACHE}</IfModule>\n", True),
+        ('header /a Permissions-Policy "ch-ua-model=()"\n', False),
+        ('header /a {\n\tPermissions-Policy "ch-ua-model=()"\n}\n', False),
+        ('a.example {\n\theader Permissions-Policy "ch-ua-model=()"\n}\n', True),
+        (
+            'header Permissions-Policy "ch-ua-model=()"\nheader -Permissions-Policy\n',
+            False,
+        ),
     ],
 )
 def test_a_header_that_a_server_takes_away_again_withholds_nothing(
@@ -496,6 +519,12 @@ def test_a_header_that_a_server_takes_away_again_withholds_nothing(
     reading = PRODUCTS["permissions-policy"].read(text, None)
     assert bool(reading.controls) == is_kept
     assert bool(reading.problems) != is_kept
+
+
+@pytest.mark.parametrize("word", ["include headers.conf;", HEADER.replace(" always", "")])
+def test_what_a_configuration_leaves_open_is_said(word: str) -> None:
+    reading = PRODUCTS["permissions-policy"].read(f"server {{\n{HEADER}{word}\n}}\n", None)
+    assert (len(reading.controls), len(reading.problems)) == (1, 1)
 
 
 # ---- Firefox ------------------------------------------------------------------------------------
@@ -563,6 +592,67 @@ def test_slips_that_firefox_passes_over_are_told() -> None:
         assert "JSDateTimeUTC" not in {control.name for control in found.controls}
     assert read_policies("{", None).problems
     assert read_userjs('user_pref("a", 1)\n', None).problems
+
+
+WEBGL = "webgl.disabled"
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_hidden"),
+    [
+        (f'user_pref("{WEBGL}", true);', True),
+        # As seen in Firefox ESR 153: in `user.js` it reads `user_pref` and `lockPref` alone.
+        (f'pref("{WEBGL}", true);', False),
+        (f'sticky_pref("{WEBGL}", true);', False),
+        (f'lockPref("{WEBGL}", true);', True),
+        (f'lockPref("{WEBGL}", true);user_pref("{WEBGL}", false);', True),
+        (f'user_pref("{WEBGL}", true);lockPref("{WEBGL}", false);', False),
+        (f'user_pref("{WEBGL}", true);lockPref("{WEBGL}", 0);', True),
+        (f'lockPref("{WEBGL}", true);lockPref("{WEBGL}", false);', True),
+        (f'lockPref("{WEBGL}");', False),
+        (f'user_pref("{WEBGL}", true, locked);', False),
+        (f'user_pref("{WEBGL}", true);pref("{WEBGL}", false);', True),
+        # It refuses a value of another type than the default.
+        (f'user_pref("{WEBGL}", 1);', False),
+        (f'user_pref("{WEBGL}", "true");', False),
+        (f'user_pref("{WEBGL}", true);user_pref("{WEBGL}", 0);', True),
+        (f'\ufeffuser_pref("{WEBGL}", true);', True),
+        (f'\0user_pref("{WEBGL}", true);', False),
+        (f'user_pref("{WEBGL}\\x00", true);', False),
+    ],
+)
+def test_a_preference_is_set_where_firefox_sets_it(statement: str, *, is_hidden: bool) -> None:
+    names = {control.name for control in read_userjs(statement, None).controls}
+    assert (WEBGL in names) == is_hidden
+
+
+BASELINE = "privacy.baselineFingerprintingProtection"
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "is_set"),
+    [
+        (WEBGL, {"Value": True}, True),
+        (WEBGL, True, True),
+        (WEBGL, {"Value": 1}, True),
+        (WEBGL, {"Value": 1, "Type": "number"}, False),
+        (WEBGL, {"Value": True, "Type": "number"}, False),
+        (WEBGL, {"Value": "true"}, False),
+        (BASELINE, {"Value": True}, True),
+        (BASELINE, {"Value": 0}, False),
+        (BASELINE, {"Value": 0.0}, False),
+        (BASELINE, {"Value": 0, "Type": "boolean"}, False),
+        (BASELINE, {"Value": 0, "Type": "number"}, True),
+        (BASELINE, {"Value": False, "Status": "wrong"}, True),
+    ],
+)
+def test_a_policy_sets_a_preference_where_firefox_sets_it(
+    name: str, entry: Any, *, is_set: bool
+) -> None:
+    """As `Policies.sys.mjs` of Firefox ESR 153: 0 and 1 are truths unless they say otherwise."""
+    read = read_policies(json.dumps({"policies": {"Preferences": {name: entry}}}), None)
+    control = "MaxTouchPointsCollapse" if name == BASELINE else name
+    assert (control in {one.name for one in read.controls}) == is_set
 
 
 def test_preferences_over_several_lines_are_read_as_firefox_reads_them() -> None:
@@ -637,6 +727,16 @@ def test_adguard_rules_use_its_own_words_for_constants() -> None:
     ]
 
 
+def test_ublock_gets_a_rule_for_each_permission() -> None:
+    """Of one rule for three, uBlock Origin makes a header that browsers refuse."""
+    hints = [f"http:sec-ch-ua-{name}" for name in ("arch", "bitness", "model")]
+    rules = [
+        line for line in exported("ublock", decision_of([], hints)).splitlines() if "$" in line
+    ]
+    assert len(rules) == 3
+    assert all("|" not in rule for rule in rules)
+
+
 @pytest.mark.long
 def test_no_rule_of_ours_needs_trust() -> None:
     everything = decision_of([], KNOWN_APIS)
@@ -648,11 +748,13 @@ def test_no_rule_of_ours_needs_trust() -> None:
     ("rule", "site", "controls", "slips"),
     [
         ("*##+js(set, navigator.hardwareConcurrency, 8)", None, 1, 0),
-        ("##+js(set-constant.js, navigator.hardwareConcurrency, 8)", None, 1, 0),
+        ("*##+js(set-constant.js, navigator.hardwareConcurrency, 8)", None, 1, 0),
+        ("##+js(set-constant.js, navigator.hardwareConcurrency, 8)", None, 0, 1),
         ("example.com##+js(set, navigator.hardwareConcurrency, 4)", None, 0, 0),
         ("example.com##+js(set, navigator.hardwareConcurrency, 4)", "www.example.com", 1, 0),
-        ("~example.com##+js(set, navigator.hardwareConcurrency, 4)", "example.com", 0, 0),
-        ("~example.com##+js(set, navigator.hardwareConcurrency, 4)", "other.org", 1, 0),
+        ("*,~example.com##+js(set, navigator.hardwareConcurrency, 4)", "example.com", 0, 0),
+        ("*,~example.com##+js(set, navigator.hardwareConcurrency, 4)", "other.org", 1, 0),
+        ("~example.com##+js(set, navigator.hardwareConcurrency, 4)", "other.org", 0, 1),
         ("*##+js(set, navigator.platform, Win32)", None, 0, 1),
         ("*##+js(set, navigator.hardwareConcurrency, 99999)", None, 0, 1),
         ('*##+js(trusted-set, navigator.platform, json:"Win32")', None, 0, 1),
@@ -663,6 +765,10 @@ def test_no_rule_of_ours_needs_trust() -> None:
         ("example.com###advert", "example.com", 0, 0),
         ("||example.com^$script,third-party", "example.com", 0, 0),
         ("*$doc,permissions=ch-ua-model=()|ch-ua-arch=()", None, 2, 0),
+        ("*$permissions=ch-ua-model=()|ch-ua-arch=()|ch-ua-bitness=()", None, 0, 1),
+        ("*$permissions=ch-ua-model=()\n@@||a.example^$permissions", None, 0, 0),
+        ("*$permissions=ch-ua-model=()\n@@||a.example^$permissions", "b.example", 1, 0),
+        ("*$permissions=ch-ua-model=()\n@@/a$/$permissions=ch-ua-model=()", None, 0, 0),
         ("! *##+js(set, navigator.hardwareConcurrency, 8)", None, 0, 0),
     ],
 )

@@ -46,6 +46,37 @@ def test_a_value_is_told_by_all_of_its_names() -> None:
     assert objects["action"]["responseHeaders"][0]["value"] == "object-src 'none'"
 
 
+def test_what_tells_the_browser_is_told_by_scripts_and_headers() -> None:
+    names = [f"NavigatorUAData.{member}" for member in ("brands", "mobile", "platform")]
+    brands = json.dumps([{"brand": 'Not "A', "version": "8"}, {"brand": "B", "version": "99"}])
+    values = dict(zip(names, (brands, "false", "Windows"), strict=True))
+    files = files_of(values, *names)
+    told = withheld(files)
+    assert {name: told[name] for name in names} == values
+    # What the browser would give beside other hints is never asked for.
+    assert told["NavigatorUAData.getHighEntropyValues"] is None
+    changed = json.loads(files["rules.json"])[0]["action"]["requestHeaders"]
+    assert {one["header"]: one.get("value") for one in changed} == {
+        "sec-ch-ua": r'"Not \"A";v="8", "B";v="99"',
+        "sec-ch-ua-full-version": None,
+        "sec-ch-ua-full-version-list": None,
+        "sec-ch-ua-mobile": "?0",
+        "sec-ch-ua-platform": '"Windows"',
+    }
+    for strange in ("[1]", "{", "a\nb"):
+        files = files_of({names[0]: strange}, names[0])
+        [header] = [one for one in json.loads(files["rules.json"])[0]["action"]["requestHeaders"]
+                    if one["header"] == "sec-ch-ua"]  # fmt: skip
+        assert "\n" not in header.get("value", "")
+
+
+def test_the_size_of_a_disk_is_told_by_no_name() -> None:
+    told = withheld(files_of({"StorageManager.estimate": "5000"}, "StorageManager.estimate"))
+    names = {"StorageBucket.estimate", "StorageAccessHandle.estimate", "StorageManager.estimate"}
+    assert {name: told[name] for name in names} == dict.fromkeys(names, "5000")
+    assert "Navigator.webkitTemporaryStorage" in told
+
+
 def test_other_names_of_a_withheld_secret_are_withheld_where_that_closes_it() -> None:
     agent, platform = "Navigator.userAgent", "Navigator.platform"
     alone = WEBEXTENSION.export(
@@ -157,6 +188,27 @@ def test_only_values_that_k_users_share_are_told(tmp_path: Path) -> None:
         assert shared_values(population, ["a", "b", "c", "d", "e"], 10) == {"a": "x", "d": "0"}
         assert shared_values(population, ["a", "b", "d"], 11) == {"a": "x"}
         assert shared_values(population, ["a", "b"], 13) == {}
+
+
+def test_a_browser_is_told_whole(tmp_path: Path) -> None:
+    """The commonest platform of all is not that of the commonest browser."""
+    agents = [("Chrome", "Linux")] * 14 + [("Old", "Win")] * 8 + [("New", "Win")] * 8
+    log = tmp_path / "log.jsonl"
+    rows = [{"user": f"u{i}", "p": p, "ua": ua, "w": p} for i, (ua, p) in enumerate(agents)]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    means = {
+        "ua": "Navigator.userAgent",
+        "p": "Navigator.platform",
+        "w": "Screen.width",
+    }.__getitem__
+    with Monitor(tmp_path / "d.duckdb", create=True) as monitor:
+        monitor.ingest([str(log)])
+        population = monitor.population()
+        found = shared_values(population, ["p", "ua", "w"], 10, means=means)
+        assert found == {"ua": "Chrome", "p": "Linux", "w": "Win"}
+        # Where no k users share both, each is told by itself.
+        assert shared_values(population, ["p"], 10, means=means) == {"p": "Win"}
+        assert shared_values(population, ["p", "ua"], 15, means=means) == {"p": "Win"}
 
 
 def test_digests_are_no_values(tmp_path: Path) -> None:

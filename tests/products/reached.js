@@ -9,6 +9,7 @@ const read = async (at) => {
   await note("agent", () => navigator.userAgent);
   await note("version", () => navigator.appVersion === undefined ? "undefined" : navigator.appVersion);
   await note("languages", () => [navigator.language, ...navigator.languages].join());
+  await note("quota", async () => navigator.storage ? (await navigator.storage.estimate()).quota : 12345678);
   if (!document) return read;
   await note("screen", () => [at.screen.width, at.screen.colorDepth, at.screen.pixelDepth].join());
   await note("ratio", () => at.devicePixelRatio);

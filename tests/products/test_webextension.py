@@ -36,6 +36,7 @@ SHARED = {
     "Screen.width": 1111,
     "Screen.colorDepth": 13,
     "Window.devicePixelRatio": 1.75,
+    "StorageManager.estimate": 12345678,
     "NavigatorUAData.getHighEntropyValues#wow64": True,
     "NavigatorUAData.getHighEntropyValues#formFactors": ["Watch", "XR"],
     "NavigatorUAData.getHighEntropyValues#fullVersionList": [{"brand": "B", "version": "1.2.3"}],
@@ -56,17 +57,18 @@ REFUSED = [
 ALLOWED = "Navigator.cookieEnabled"
 HIDDEN = {
     "cores": 6, "platform": "Made up", "agent": "Shared/1.0", "version": "undefined",
-    "languages": "eo,eo,ia", "screen": "1111,13,13", "ratio": 1.75, "resolution": False,
-    "scheme": False, "plugins": 0, "battery": "NotAllowedError", "devices": 0, "voices": 0,
-    "rtc": "undefined" * 3, "memory": "undefined", "dnt": "undefined", "canvas": True, "pixels": 0,
-    "blob": True, "offscreen": True, "renderer": "null", "sound": "NotAllowedError",
-    "hover": True, "limits": "1,1 15 16 224 256 32 4096 4096,4096", "extensions": True,
+    "languages": "eo,eo,ia", "quota": 12345678, "screen": "1111,13,13", "ratio": 1.75,
+    "resolution": False, "scheme": False, "plugins": 0, "battery": "NotAllowedError",
+    "devices": 0, "voices": 0, "rtc": "undefined" * 3, "memory": "undefined",
+    "dnt": "undefined", "canvas": True, "pixels": 0, "blob": True, "offscreen": True,
+    "renderer": "null", "sound": "NotAllowedError", "hover": True,
+    "limits": "1,1 15 16 224 256 32 4096 4096,4096", "extensions": True,
     "sizes": "0,0,4096,4096,1,4096,4096,4096,1281",
     "units": "32,16,16,32,24,4,4,4,13,true,true,true,480,0,true",
     "fonts": "loaded,loaded,1,1,true", "adapter": None, "hints": "bitness,model",
     "told": 'true ["Watch","XR"] [{"brand":"B","version":"1.2.3"}]',
 }  # fmt: skip
-IN_WORKERS = ("cores", "platform", "agent", "version", "languages")
+IN_WORKERS = ("cores", "platform", "agent", "version", "languages", "quota")
 TOLD = SHARED | {name: HIDDEN[name] for name in IN_WORKERS}
 READ, KINDS = (
     (Path(__file__).parent / "reached.js").read_text(encoding="utf-8").split("// Kinds of pages")
@@ -96,6 +98,26 @@ getSelection().selectAllChildren(other);
 const bold = document.execCommand("bold");
 document.title = `${own.contentWindow.navigator.hardwareConcurrency},${refused},${stays},${bold}`;
 </script>"""
+# What tells the browser, in a page, a frame and a worker, and what the browser itself gives first.
+BROWSER = """<!doctype html><body><script>
+const read = async ({ userAgentData: data }) => {
+  const said = ({ brands, platform }) => [JSON.stringify(brands), platform].join();
+  return [data, await data.getHighEntropyValues(["model"]), data.toJSON()].map(said);
+};
+(async () => {
+  const frame = document.body.appendChild(document.createElement("iframe")), seen = [];
+  const text = `const read = ${read}; read(navigator).then((found) => postMessage(found));`;
+  const worker = new Worker(URL.createObjectURL(new Blob([text])));
+  const found = [await read(navigator), await read(frame.contentWindow.navigator)];
+  found.push(await new Promise((done) => { worker.onmessage = ({ data }) => done(data); }));
+  const see = { configurable: true, get() { if (this.brands) seen.push(JSON.stringify(this)); } };
+  Object.defineProperty(Object.prototype, "then", see);
+  found.push(await read(navigator).then((told) => (delete Object.prototype.then, told)));
+  for (const { brands, platform } of seen.map((text) => JSON.parse(text)))
+    found.push([JSON.stringify(brands), platform].join());
+  window.found = JSON.stringify([...new Set(found.flat())]);
+})().catch((error) => { window.found = JSON.stringify(String(error)); });
+</script>"""
 WORKER = (
     READ
     + """
@@ -121,6 +143,7 @@ class Site:
             "/slow": ("slow", "text/html"),
             "/ordinary": (ORDINARY, "text/html"),
             "/frame": (frame, "text/html"),
+            "/browser": (BROWSER, "text/html"),
             "/worker.js": (WORKER, "text/javascript"),
             "/nested.js": (nested, "text/javascript"),
             "/imports.js": ("importScripts('worker.js')", "text/javascript"),
@@ -136,7 +159,7 @@ class Site:
                 text, kind = site.files.get(path, ("", "text/plain"))
                 if self.path == "/slow":
                     time.sleep(0.3)
-                if self.path == "/page":
+                if self.path in {"/page", "/browser"}:
                     site.headers.append({name.lower(): text for name, text in self.headers.items()})
                 self.send_response(200)
                 self.send_header("Content-Type", kind)
@@ -155,14 +178,12 @@ class Site:
             server.server_close()
 
 
-@pytest.fixture(scope="module")
-def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that the command writes, of a decision that allows one API."""
-    folder = tmp_path_factory.mktemp("extension")
+def written(folder: Path, shared: dict[str, Any], refused: list[str]) -> Path:
+    """Write an extension by the command, of a decision that allows one API."""
     log = folder / "log.jsonl"
-    crowd = [{"user": f"u{i}", **SHARED, ALLOWED: i % 2 == 0} for i in range(30)]
+    crowd = [{"user": f"u{i}", **shared, ALLOWED: i % 2 == 0} for i in range(30)]
     alone = [
-        {"user": f"a{i}", **dict.fromkeys((*SHARED, *REFUSED), f"{i}"), ALLOWED: True}
+        {"user": f"a{i}", **dict.fromkeys((*shared, *refused), f"{i}"), ALLOWED: True}
         for i in range(30)
     ]
     log.write_text("".join(json.dumps(record) + "\n" for record in crowd + alone))
@@ -170,16 +191,22 @@ def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Monitor(database, create=True) as monitor:
         monitor.ingest([str(log)])
         decision = monitor.decide(
-            k=10, budget=0.01, candidates=[*SHARED, *REFUSED, ALLOWED], setting="sample"
+            k=10, budget=0.01, candidates=[*shared, *refused, ALLOWED], setting="sample"
         )
     assert decision.recommended == (ALLOWED,)
     path = folder / "decision.json"
     path.write_text(json.dumps(decision.to_json()), encoding="utf-8")
-    written = folder / "extension"
+    output = folder / "extension"
     command = ["export", str(path), "--to", "webextension", "--values", str(database)]
-    run([*command, "-o", str(written), "--quiet"])
-    assert (written / "manifest.json").is_file()
-    return written
+    run([*command, "-o", str(output), "--quiet"])
+    assert (output / "manifest.json").is_file()
+    return output
+
+
+@pytest.fixture(scope="module")
+def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the command writes."""
+    return written(tmp_path_factory.mktemp("extension"), SHARED, REFUSED)
 
 
 def check(found: dict[str, Any]) -> None:
@@ -216,36 +243,59 @@ def check_ways_round(read: dict[str, Any]) -> None:
     [pytest.param(False, id="pages"), pytest.param(True, id="ways round", marks=pytest.mark.long)],
 )
 def test_chromium_reads_only_what_all_share(extension: Path, tmp_path: Path, hostile: bool) -> None:
-    sync_api = pytest.importorskip("playwright.sync_api")
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed")
     site = Site()
-    with sync_api.sync_playwright() as playwright, site.serving() as address:
-        browser = playwright.chromium.launch_persistent_context(
-            str(tmp_path / "profile"), executable_path=CHROMIUM, headless=False,
-            args=["--headless=new", "--no-sandbox", f"--load-extension={extension}",
-                  f"--disable-extensions-except={extension}", "--disable-popup-blocking",
-                  "--autoplay-policy=no-user-gesture-required"],
-        )  # fmt: skip
-        try:
-            page = browser.new_page()
-            page.goto(address)
-            page.wait_for_function("window.found", timeout=120_000)
-            found = json.loads(page.evaluate("window.found"))
-            if hostile:
-                page.goto(address.replace("/page", "/hostile"), wait_until="commit")
-                wait(lambda: page.evaluate("window.found"), 120)
-                check_ways_round(json.loads(page.evaluate("window.found")))
-            page.goto(address.replace("/page", "/ordinary"))
-            ordinary = wait(page.title, 30)
-        finally:
-            browser.close()
+    with chromium(extension, tmp_path) as page, site.serving() as address:
+        page.goto(address)
+        page.wait_for_function("window.found", timeout=120_000)
+        found = json.loads(page.evaluate("window.found"))
+        if hostile:
+            page.goto(address.replace("/page", "/hostile"), wait_until="commit")
+            wait(lambda: page.evaluate("window.found"), 120)
+            check_ways_round(json.loads(page.evaluate("window.found")))
+        page.goto(address.replace("/page", "/ordinary"))
+        ordinary = wait(page.title, 30)
     check(found)
     # A page of trusted texts writes a frame, errors stay errors, a field that gets other contents
     # stays where the user is, and an editor does what it can beside one that holds a frame.
     assert ordinary == "6,true,true,true"
     assert site.headers[-1]["user-agent"] == "Shared/1.0"
     assert "dnt" not in site.headers[-1]
+
+
+@pytest.mark.browser
+def test_chromium_tells_the_browser_that_all_share(tmp_path: Path) -> None:
+    """Also what a promise of the browser's own gives before it could be changed."""
+    shared = {
+        "NavigatorUAData.brands": [{"brand": "B", "version": "9"}],
+        "NavigatorUAData.platform": "Made up",
+    }
+    site, output = Site(), written(tmp_path, shared, [])
+    with chromium(output, tmp_path) as page, site.serving() as address:
+        page.goto(address.replace("/page", "/browser"))
+        page.wait_for_function("window.found", timeout=60_000)
+        found = json.loads(page.evaluate("window.found"))
+    assert found == ['[{"brand":"B","version":"9"}],Made up']
+    headers = site.headers[-1]
+    assert (headers["sec-ch-ua"], headers["sec-ch-ua-platform"]) == ('"B";v="9"', '"Made up"')
+
+
+@contextmanager
+def chromium(extension: Path, folder: Path) -> Iterator[Any]:
+    """Open a page of a Chromium with an extension."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch_persistent_context(
+            str(folder / "profile"), executable_path=CHROMIUM, headless=False,
+            args=["--headless=new", "--no-sandbox", f"--load-extension={extension}",
+                  f"--disable-extensions-except={extension}", "--disable-popup-blocking",
+                  "--autoplay-policy=no-user-gesture-required"],
+        )  # fmt: skip
+        try:
+            yield browser.new_page()
+        finally:
+            browser.close()
 
 
 @pytest.mark.long

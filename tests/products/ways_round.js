@@ -26,7 +26,15 @@ const drawnByGraphics = (read) => {
   return read(gl);
 };
 const inFrame = () => { const one = put("iframe", { src: "/slow" }) && last(); return one.matchMedia("(prefers-color-scheme: light)").matches || one.matchMedia("(prefers-color-scheme: dark)").matches; };
+// What a frame reads in a tree that nobody else sees, where that is the browser's own.
+const unlike = async (how) => { const seen = await Promise.race([heard(how), new Promise((done) => setTimeout(done, 800))]); return Boolean(seen) && seen["Navigator.hardwareConcurrency"] !== 6; };
+const framed = (told) => `<iframe src='${script(`parent${told}`)}'></iframe>`;
+const inClosed = (told) => `<p><template shadowrootmode=closed shadowrootclonable>${framed(told)}</template></p>`;
 const others = {
+  "a closed tree of a text": () => unlike((told) => put("p").setHTMLUnsafe?.(inClosed(told))),
+  "a closed tree of a text that is read": () => unlike((told) => document.body.append(...(Document.parseHTMLUnsafe?.(inClosed(told)).body.childNodes ?? []))),
+  "a closed tree that is copied": () => unlike((told) => { const host = document.createElement("p"); host.attachShadow({ mode: "closed", clonable: true }).innerHTML = framed(told); document.body.append(host.cloneNode(true)); }),
+  "a text that is not sanitised": () => { const at = put("p"); if (self.Sanitizer) at.setHTMLUnsafe("<b>b</b><iframe></iframe>", { sanitizer: { removeElements: ["b"] } }); return at.innerHTML.includes("<b>"); },
   "a canvas that another gives": () => { const one = drawn(), empty = put("canvas", { width: 30, height: 30 }).toDataURL(); return changed(Document.prototype, "createElement", () => one, () => one.toDataURL() != empty); },
   "a scheme, by another text of its question": () => changed(MediaQueryList.prototype, "media", { get: () => "" }, () => ["light", "dark"].some((scheme) => matchMedia(`(prefers-color-scheme: ${scheme})`).matches)),
   "a scheme, in a frame that is made where lists break": () => changed(Array.prototype, Symbol.iterator, broken, inFrame),

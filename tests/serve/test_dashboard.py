@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from fpmonitor.monitor import Monitor
+from fpmonitor.policy import DOWN, UP
 from fpmonitor.render.numbers import percent
 from fpmonitor.serve.overview import History, Measurement, take_overview
 from fpmonitor.serve.snippet import script_named
@@ -110,8 +111,8 @@ def test_ticked_apis_are_answered_with_limits_and_verdict(monitor: Monitor) -> N
     answer = client.get("/dashboard/explore", params={"api": ["Screen.width"]}).text
     assert '<p class="verdict block"><strong>blocked</strong>' in answer
     [report] = monitor.exposure([["Screen.width"]], k=10)
-    for share in (report.lower, report.upper, report.empirical):
-        assert percent(share) in answer
+    for share, away in ((report.lower, DOWN), (report.upper, UP), (report.empirical, "")):
+        assert percent(share, away=away) in answer
     assert "nobody is exposed" in client.get("/dashboard/explore").text
     assert client.get("/dashboard/explore", params={"api": "Screen.depth"}).status_code == 404
     without_script = client.get("/", params={"api": "Screen.width"}).text
