@@ -29,7 +29,7 @@ import numpy as np
 import polars as pl
 from search_data import many_users
 
-from fpmonitor.decide.deciding import Judge, decide
+from fpmonitor.decide.deciding import decide, judging
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refresh import border_sets, refreshed
@@ -150,13 +150,13 @@ def watched_sets(asked: argparse.Namespace) -> dict[str, Any]:
     policy = policy_of(asked, [first])
     source = MemorySource([first], [before[first]])
     decision = decide(source, Decision.begun(policy, universe=UNIVERSE))
-    judge, tests = milliseconds(lambda: Judge.of(decision, users))
+    judge, tests = milliseconds(lambda: judging(decision, users))
 
     def judged(spectra: dict[tuple[str, ...], Any]) -> list[str]:
         return [judge.verdict(apis, spectrum) for apis, spectrum in spectra.items()]
 
     followed, follow = milliseconds(lambda: kept.follow(after, sets))
-    verdicts, judging = milliseconds(lambda: judged(followed))
+    verdicts, judged_ms = milliseconds(lambda: judged(followed))
     source = MemorySource(apis, list(after.values()))
     anew, counting = milliseconds(lambda: {apis: source.spectrum(apis) for apis in sets})
     for members, spectrum in anew.items():
@@ -171,7 +171,7 @@ def watched_sets(asked: argparse.Namespace) -> dict[str, Any]:
         "verdicts": {verdict: verdicts.count(verdict) for verdict in sorted({*verdicts})},
         "first_count_ms": build,
         "follow_ms": follow,
-        "judge_ms": judging,
+        "judge_ms": judged_ms,
         "tests_ms": tests,
         "from_nothing_ms": round(counting + judging, 1),
         "ratio": round((follow + judging) / (counting + judging), 3),
@@ -186,17 +186,16 @@ def borders(asked: argparse.Namespace) -> dict[str, Any]:
     policy = policy_of(asked, apis)
     source = MemorySource(apis, [before[api] for api in apis])
     decision = decide(source, Decision.begun(policy, digest="before", universe=UNIVERSE))
-    kept, judge = KeptSpectra(), Judge.of(decision, users)
+    kept, tests = KeptSpectra(), judging(decision, users)
     _, build = milliseconds(lambda: kept.follow(_only(before, apis), border_sets(decision)))
     source = MemorySource(apis, [after[api] for api in apis])
 
     def again() -> Decision:
         known = kept.follow(_only(after, apis), border_sets(decision))
         told = DisclosedSource(source, K, known)
-        return refreshed(decision, told, judge=judge, seal="after", effort=Effort())
+        return refreshed(decision, told, tests=tests, seal="after", effort=Effort())
 
     found, refreshing = milliseconds(again)
-    tests = judge.tests
     full, searching = milliseconds(
         lambda: search(source, allow=tests.allow, block=tests.block, refute=tests.refute)
     )

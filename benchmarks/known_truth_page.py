@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from svg import Chart
 
+from fpmonitor.policy import DOWN, UP, as_written, rounded
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -28,10 +30,14 @@ METHODS = (
 ESTIMATES = METHODS[1:-1]  # that answer every question
 
 
-def percent(share: float | None) -> str:
+def percent(share: float | None, away: str = "") -> str:
+    """Per cent without the sign; a limit is rounded away from what it limits."""
     if share is None:
         return "–"
-    return f"{100 * share:.2f}" if share < 0.0995 else f"{100 * share:.1f}"
+    places = 2 if share < 0.0995 else 1
+    if away:
+        return f"{rounded(100 * as_written(share), away, places=places):f}"
+    return f"{100 * share:.{places}f}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -108,7 +114,7 @@ def blocks(scores: list[dict[str, Any]]) -> str:
 def said(entry: dict[str, Any], method: str) -> str:
     lower, estimate, upper = entry["said"].get(method, (None, None, None))
     if method == OURS:
-        return f"{percent(lower)}–{percent(upper)}"
+        return f"{percent(lower, DOWN)}–{percent(upper, UP)}"
     return percent(estimate if estimate is not None else upper)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.decide import designs
-from fpmonitor.decide.deciding import Judge
+from fpmonitor.decide.deciding import judging
 from fpmonitor.decide.decision import Decision, DesignPart
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.policy import Policy
@@ -139,7 +139,7 @@ def certified(windows: list[Window], runs: int) -> dict[str, Any]:
     )
     designed = DesignPart(SHARE, part, 1, "values")
     begun = replace(Decision.begun(policy(users)), components=(sizes,), design=designed)
-    tests = Judge.of(begun, users - part).tests
+    tests = judging(begun, users - part)
     kept: list[tuple[float, float]] = []
     trusted: list[float] = []
     for _ in range(runs):

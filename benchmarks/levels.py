@@ -27,7 +27,7 @@ import numpy as np
 
 from fpmonitor.answers.decide import decide_sets
 from fpmonitor.decide.asked import DecideQuestion, Search
-from fpmonitor.decide.deciding import Judge, decide
+from fpmonitor.decide.deciding import decide, judging
 from fpmonitor.decide.decision import Decision
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.logs.column_map import ColumnMap
@@ -87,7 +87,7 @@ def resampled(table: Path, levels: Path, *, user: str, budget: float, runs: int)
         return float(law @ exposure_probability(law, k=K, population=source.users))
 
     within, above = borders(chains, lambda vector: truth(vector) <= budget)
-    judge = Judge.of(decided, source)
+    judge = judging(decided, source)
 
     def judged(vector: Vector, users: np.ndarray) -> str:
         shown = coarser(level_words(components, vector))

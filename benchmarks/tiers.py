@@ -26,6 +26,7 @@ from known_truth_laws import pypi, user_agents
 from known_truth_page import percent, table
 
 from fpmonitor.estimate.declared import declared_share_limits
+from fpmonitor.policy import DOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -206,7 +207,8 @@ def smallest(found: dict[str, Any] | None, rows: int) -> str:
     if found is None:
         return "–"
     place = int(np.argmin(found["lower"]))
-    return f"{percent(found['counts'][place] / rows)}, at least {percent(found['lower'][place])}"
+    lower = percent(found["lower"][place], DOWN)
+    return f"{percent(found['counts'][place] / rows)}, at least {lower}"
 
 
 def written(figures: dict[str, Any]) -> dict[Path, str]:

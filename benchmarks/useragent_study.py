@@ -31,7 +31,7 @@ from fpmonitor import ColumnMap, CountSpectrum, Monitor
 from fpmonitor.estimate.entropy import entropy_bits
 from fpmonitor.estimate.exposure import empirical_exposure, unbiased_exposure
 from fpmonitor.estimate.limits import exposure_limits
-from fpmonitor.policy import SampleModel
+from fpmonitor.policy import DOWN, UP, SampleModel, as_written, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -285,7 +285,11 @@ def whole(share: float) -> str:
 
 
 def interval(found: dict[str, Any]) -> str:
-    return f"{100 * found['lower']:.1f} to {100 * found['upper']:.1f} %"
+    return f"{limit(found['lower'], DOWN)} to {limit(found['upper'], UP)} %"
+
+
+def limit(share: float, away: str) -> str:
+    return f"{rounded(100 * as_written(share), away, places=1):f}"
 
 
 def cell(found: dict[str, Any]) -> str:
@@ -293,8 +297,8 @@ def cell(found: dict[str, Any]) -> str:
 
 
 def with_bits(found: dict[str, Any]) -> str:
-    lower, exposed, upper = (100 * found[name] for name in ("lower", "estimate", "upper"))
-    return f"{exposed:.1f} ({lower:.1f}–{upper:.1f}), {found['bits']:.1f}"
+    limits = f"{limit(found['lower'], DOWN)}–{limit(found['upper'], UP)}"
+    return f"{100 * found['estimate']:.1f} ({limits}), {found['bits']:.1f}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

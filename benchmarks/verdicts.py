@@ -26,7 +26,7 @@ import polars as pl
 from load import Server
 from search_data import many_users
 
-from fpmonitor.decide.deciding import Judge
+from fpmonitor.decide.deciding import judging
 from fpmonitor.disclosure import Audience, disclosed_spectra
 from fpmonitor.monitor import Monitor
 from fpmonitor.population.memory import MemorySource
@@ -171,7 +171,7 @@ def replayed(
     expected: dict[tuple[int, tuple[str, ...]], str] = {}
     states = sorted({users for users, *_ in found})
     for users in states:
-        judge = Judge.of(decision, users)
+        judge = judging(decision, users)
         source = MemorySource([*codes], [column[:users] for column in codes.values()])
         for apis in {apis for number, apis, *_ in found if number == users}:
             told = disclosed_spectra(source.spectrum(apis), decision.policy.k, Audience.OTHERS)

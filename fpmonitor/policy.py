@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 from fpmonitor.errors import InputError, PolicyError, UnknownNameError
+from fpmonitor.results import Members
 
 HIDE_BELOW, LEAST_HIDDEN = 10, 2  # users: what is hidden by default, and at least
 HIDE_BELOW_VARIABLE = "FPMONITOR_HIDE_BELOW"  # of the environment: processes below hide the same
@@ -25,6 +27,7 @@ _ROUNDED = 1e-9  # relative: what tests reckon with is a little more than what i
 
 Factors = tuple[float, float]
 AS_OBSERVED: Factors = (1.0, 1.0)
+DOWN, UP = ROUND_FLOOR, ROUND_CEILING  # how a lower and an upper limit are rounded
 
 
 def disclosed_from(k: int) -> int:
@@ -46,6 +49,42 @@ def _hidden_below(said: str | None) -> int:
     if not (said.isascii() and said.isdigit() and LEAST_HIDDEN <= int(said) <= MAX_POPULATION):
         raise PolicyError(HIDE_BELOW_VARIABLE, f"must be at least {LEAST_HIDDEN} users")
     return int(said)
+
+
+def as_written(number: float) -> Decimal:
+    """Return a number by its shortest decimals: a product of floats makes 7 % a little more."""
+    return Decimal(repr(float(number)))
+
+
+def rounded(
+    number: Decimal, rounding: str, *, digits: int = 3, places: int | None = None
+) -> Decimal:
+    """Round a limit `DOWN` or `UP`: to the nearest, a sentence may promise more than holds.
+
+    To so many significant digits, without zeros at the end, or to so many decimals.
+    """
+    if places is not None:
+        return number.quantize(Decimal(1).scaleb(-places), rounding)
+    return Context(prec=digits, rounding=rounding).plus(number).normalize()
+
+
+def upward(number: float, digits: int) -> str:
+    """Write a number that is not exceeded, such as an epsilon, to so many digits: rounded up."""
+    # Of twelve digits: 0.1 and 0.2 are 0.3 together, and a little more as floats.
+    exact = as_written(float(f"{number:.12g}"))
+    return f"{float(rounded(exact, UP, digits=digits)):.{digits}g}"
+
+
+def per_cent(share: float) -> str:
+    """Write a share of a policy per cent, as it was given and without the sign."""
+    # Rounded to six digits it would be another budget than the one that was tested.
+    return f"{(100 * as_written(share)).normalize():f}"
+
+
+def sureness(delta: float, *, times: int = 1) -> str:
+    """Write `1 - delta` as it is; `times` is 100 for per cent."""
+    # Six digits of 1 - 1e-8 are 1, and nothing here holds with probability 1.
+    return f"{(times * (1 - as_written(delta))).normalize():f}"
 
 
 def universe_of(apis: int) -> int:
@@ -101,13 +140,15 @@ def check_share(argument: str, value: float) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strata:
+class Strata(Members):
     """Known shares of parts of the population.
 
     Raises:
         PolicyError: Fewer than two strata, a share that is none, shares that do not add up to 1 or
             limits within which none do, a stratum left out that has no share, or all of them.
     """
+
+    RARE: ClassVar[str] = "left_out expected"
 
     # What tells the stratum of a user: an API as the log or the vocabulary calls it, or `browser
     # family`.
@@ -219,7 +260,7 @@ Look = Literal["first", "later"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SampleModel:
+class SampleModel(Members):
     """How the observed users may differ from independent draws from the population.
 
     Attributes:
@@ -238,6 +279,8 @@ class SampleModel:
     Raises:
         PolicyError: A number is out of its range, or strata or clusters go with added users.
     """
+
+    RARE: ClassVar[str] = "strata fake_share cluster rows_are_users look"
 
     bias: float = 1.0
     strata: Strata | None = None
@@ -319,14 +362,6 @@ class SampleModel:
             return self.strata.expected
         return None if self.cluster is None else users
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the bias, and what else there is."""
-        content = {name: value for name, value in asdict(self).items() if value}
-        for name in ("left_out", "expected") if self.strata is not None else ():
-            if not content["strata"][name]:
-                del content["strata"][name]
-        return content
-
     @property
     def departure(self) -> Departure:
         """What tests reckon with."""
@@ -363,7 +398,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CohortBudget:
+class CohortBudget(Members):
     """What no cohort may be above: users who share values that sites see in any case.
 
     Attributes:
@@ -378,6 +413,8 @@ class CohortBudget:
     Raises:
         PolicyError: A share is out of its range, nothing tells cohorts, or what is not of the menu.
     """
+
+    RARE: ClassVar[str] = "worst_share menu"
 
     given: tuple[str, ...]
     budget: float
@@ -439,7 +476,7 @@ Visits = Literal["last", "last+visit", "visit", "path", "both"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Members):
     """What must hold, for whom, and how sure one must be.
 
     Attributes:
@@ -461,6 +498,8 @@ class Policy:
         PolicyError: A number is out of its range, there is no candidate or none beside what tells
             cohorts, or nothing is estimated that could differ.
     """
+
+    RARE: ClassVar[str] = "sample cohorts links visits"
 
     k: int
     population: int
@@ -518,19 +557,6 @@ class Policy:
         """Whether nothing is said of users who come back later, as they have other records then."""
         follows = self.links is not None and bool(self.links.after)
         return self.visits not in {"last", "last+visit"} or follows
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what was asked: of cohorts, links and visits only where something was."""
-        content = asdict(self) | {"sample": self.sample.to_json()}
-        for name, usual in (("sample", PLAIN_DRAWS), ("cohorts", None), ("links", None)):
-            if getattr(self, name) == usual:
-                del content[name]
-        if self.visits == "last":
-            del content["visits"]
-        for name in ("worst_share", "menu"):
-            if self.cohorts is not None and not getattr(self.cohorts, name):
-                del content["cohorts"][name]
-        return content
 
     def check_candidates(self, apis: Iterable[str]) -> None:
         """Check that APIs are candidates of this policy.

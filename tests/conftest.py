@@ -28,6 +28,9 @@ sys.path.append(str(Path(__file__).parents[1]))  # for `benchmarks`, which is no
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 # How long an example takes is the machine's matter: a busy one fails no test.
+# Members of a design that tell at which level it is tested, and not what its score is.
+_OF_LEVEL = {"delta", "bases", "universe", "nats", "limits", "first_names"}
+
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
@@ -54,24 +57,35 @@ def pytest_sessionstart() -> None:
         duckdb_connection.SETTINGS["threads"] = int(threads)
 
 
+def _shared_folder(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
+    """Folder of all processes of a run."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    (folder / name).mkdir(exist_ok=True)
+    return folder / name
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _shared_designs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Share the designs of certificates among processes: they follow from the question alone.
 
     Half a second each, and a tenth of the time of all tests.
     """
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    folder = folder / "designs"
-    folder.mkdir(exist_ok=True)
+    folder = _shared_folder(tmp_path_factory, "designs")
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in (("looks", "_menu"), ("limits", "_menus"), ("evalues", "_design")):
+        for module, name in (
+            ("looks", "_menu"),
+            ("looks", "_others"),
+            ("limits", "_menus"),
+            ("evalues", "_design"),
+        ):
             owner = importlib.import_module(f"fpmonitor.estimate.{module}")
             patch.setattr(owner, name, _on_disk(getattr(owner, name).__wrapped__, folder))
         if is_installed("flint"):
-            files = importlib.import_module("fpmonitor.proof.files")
-            patch.setattr(files, "check_proof", _once(files.check_proof))
+            proof = importlib.import_module("fpmonitor.proof.design").DesignProof
+            for name in ("clock", "tabulated", "line"):
+                patch.setattr(proof, name, _once(getattr(proof, name)))
         yield
 
 
@@ -90,18 +104,19 @@ def _on_disk(design: Callable[..., Any], folder: Path) -> Callable[..., Any]:
     return read_or_made
 
 
-def _once(prove: Callable[..., str]) -> Callable[..., str]:
-    """Prove the same side once: a test changes a member of a file, and its proofs stay."""
-    known: dict[str, str] = {}
+def _once(prove: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Prove the same part of a design once: a test changes a member of a file, and designs stay."""
+    proved: set[tuple[type, str]] = set()
 
     @wraps(prove)
-    def proved(*asked: Any, **named: Any) -> str:
-        question = repr((asked, sorted(named.items())))
-        if question not in known:
-            known[question] = prove(*asked, **named)
-        return known[question]
+    def prove_anew(design: Any) -> None:
+        content = {k: v for k, v in design.content.items() if k not in _OF_LEVEL}
+        asked = type(design), repr(sorted(content.items()))
+        if asked not in proved:
+            prove(design)  # or refuse it
+            proved.add(asked)
 
-    return proved
+    return prove_anew
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -229,8 +244,14 @@ def fixture_law() -> FixtureDistribution:
 def fixture_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Database of fixtures/logs; who writes into it takes a copy."""
     path = tmp_path_factory.mktemp("fixtures") / "logs.duckdb"
+    shared = _shared_folder(tmp_path_factory, "stored") / "logs.duckdb"
+    if shared.exists():
+        return Path(shutil.copy(shared, path))
     with importlib.import_module("fpmonitor.monitor").Monitor(path, create=True) as monitor:
         monitor.ingest([str(FIXTURES / "logs")])
+    part = shared.with_suffix(f".{os.getpid()}")
+    shutil.copy(path, part)
+    part.replace(shared)
     return path
 
 

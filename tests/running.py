@@ -8,12 +8,16 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx2 as httpx
+from starlette.testclient import TestClient
 
+from fpmonitor.serve.app import service_app
 from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.keys import add_key
+from tests.patience import wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,3 +121,36 @@ class Running:
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() < end, otherwise
             time.sleep(0.02)
+
+
+class Inside(Running):
+    """The same service within this process: a start takes a tenth of the time."""
+
+    def start(self) -> None:
+        app = service_app(replace(self.config, flush_seconds=0.3))
+        client = TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
+        self.client = self._connections.enter_context(client)
+
+    @property
+    def address(self) -> str:
+        return "http://localhost"
+
+    def stop(self, *, kill: bool = False) -> None:
+        assert not kill, "only a process can be killed"
+        self._connections.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def request(
+        self, method: str, path: str, *, key: str = "", timeout: float = HANGS, **more: Any
+    ) -> Any:
+        del timeout  # nothing is between the client and the service
+        headers = dict(more.pop("headers", {}))
+        if key:
+            headers["authorization"] = f"Bearer {self.keys[key]}"
+        return self.client.request(method, path, headers=headers, **more)
+
+    def until(self, happened: Callable[[], bool], otherwise: str) -> None:
+        del otherwise
+        wait(happened)

@@ -9,6 +9,7 @@ from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.answers.exposure import report_exposure
 from fpmonitor.errors import FpmonitorError
 from fpmonitor.export.headline import between_shares
+from fpmonitor.policy import per_cent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +43,7 @@ class Beside:
     def text(self) -> str:
         """Say what both lists together let a site read."""
         begin = f"a decision of {self.day} on these users exposes {', '.join(self.other)} as well"
-        budget = f"the budget of {100 * self.budget:.6g} %"
+        budget = f"the budget of {per_cent(self.budget)} %"
         if self.limits is None:
             said = {"allow": "is within", "block": "is above"}.get(self.verdict)
             end = f"reading both {said} {budget}" if said else "reading both was not tested"
@@ -64,7 +65,6 @@ def decisions_beside(
 
     Args:
         population: The users of now, seen as the decision saw its own.
-        decision: The decision.
         listed: What their database lists, in the order of asking.
     """
     decision = called_as(decision, population)

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from fpmonitor.export.headline import between_shares
+from fpmonitor.policy import per_cent
 from fpmonitor.unit import spoken
 
 Severity = Literal["critical", "warning", "info"]
@@ -177,9 +179,9 @@ def _events(body: Mapping[str, Any]) -> Iterator[_Event]:
 def _above(changed: Sequence[Mapping[str, Any]], budget: float | None) -> Iterator[_Event]:
     above = [one for one in changed if one["now"] == "block"]
     if above:
-        within = "" if budget is None else f", budget {100 * budget:g} %"
+        within = "" if budget is None else f", budget {per_cent(budget)} %"
         [first, *_] = above
-        limits = f"{100 * first['lower']:.2g} to {100 * first['upper']:.2g} %{within}"
+        limits = f"{between_shares((first['lower'], first['upper']))} %{within}"
         yield _Event(
             about="sets",
             severity="critical",

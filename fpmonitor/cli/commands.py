@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -61,22 +61,7 @@ class LazyCommand(TyperCommand):
 
     def load(self) -> Any:
         """Return the command, or the group of commands, with its options."""
-        entry = self.entry
-        if entry.below:
-            return group_of(
-                entry.name, entry.help, [LazyCommand(one, self.path) for one in entry.below]
-            )
-        module, _, attribute = entry.home.partition(":")
-        found = getattr(_loaded(module), attribute)
-        if isinstance(found, typer.Typer):
-            for command in found.registered_commands:
-                command.callback = spread(command.callback)
-                command.cls = PlainCommand
-            commands = typer.main.get_group(found).commands.values()
-            return group_of(entry.name, entry.help, [name_values(below) for below in commands])
-        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(entry.name, cls=PlainCommand)(marked(spread(found), entry.modes))
-        return name_values(typer.main.get_command(alone))
+        return _made(self.entry, self.path)
 
     def modes(self) -> list[LazyCommand]:
         """Return the commands that an option of this one stands for."""
@@ -118,6 +103,23 @@ class LazyCommand(TyperCommand):
                 f"{said}: the exact figures of this command are not counted for {reader}",
                 hint="unset FPMONITOR_READER, or `reader` in the settings, to ask as the owner",
             )
+
+
+@cache
+def _made(entry: Entry, path: tuple[str, ...]) -> Any:
+    if entry.below:
+        return group_of(entry.name, entry.help, [LazyCommand(one, path) for one in entry.below])
+    module, _, attribute = entry.home.partition(":")
+    found = getattr(_loaded(module), attribute)
+    if isinstance(found, typer.Typer):
+        for command in found.registered_commands:
+            command.callback = spread(command.callback)
+            command.cls = PlainCommand
+        commands = typer.main.get_group(found).commands.values()
+        return group_of(entry.name, entry.help, [name_values(below) for below in commands])
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(entry.name, cls=PlainCommand)(marked(spread(found), entry.modes))
+    return name_values(typer.main.get_command(alone))
 
 
 def _loaded(module: str) -> ModuleType:
@@ -170,12 +172,10 @@ def spread(command: Any) -> Any:
             ]
         else:
             parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
-    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    called.__annotations__ = {one.name: one.annotation for one in parameters}
-    return called
+    return _declared(called, parameters)
 
 
-def marked(command: Callable[..., Any], modes: Sequence[Entry]) -> Callable[..., Any]:
+def marked(command: Any, modes: Sequence[Entry]) -> Any:
     """Return a command with an option for each of its modes, which is never given to it."""
     if not modes:
         return command
@@ -193,9 +193,14 @@ def marked(command: Callable[..., Any], modes: Sequence[Entry]) -> Callable[...,
         default = None if mode.takes else False
         names.add(name)
         parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
-    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    called.__annotations__ = {one.name: one.annotation for one in parameters}
-    return called
+    return _declared(called, parameters)
+
+
+def _declared(command: Any, parameters: Sequence[Parameter]) -> Any:
+    """Return a command with the parameters that typer is to read of it."""
+    command.__signature__ = Signature(parameters)
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
 
 
 def _without(mode: Entry, arguments: list[str]) -> list[str] | None:

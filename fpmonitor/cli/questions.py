@@ -36,6 +36,7 @@ from fpmonitor.cli.readers import ReaderOptions
 from fpmonitor.cli.settings import is_only_set
 from fpmonitor.cli.users import (
     AnsweredUsers,
+    note_beside,
     note_coverage,
     note_evidence,
     note_lacks,
@@ -53,7 +54,7 @@ from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, some_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.export.lists import told_elsewhere
-from fpmonitor.policy import Visits
+from fpmonitor.policy import DOWN, UP, Visits
 from fpmonitor.population.levels import read_levels
 from fpmonitor.render import answers, decisions
 from fpmonitor.render.numbers import percent
@@ -472,7 +473,7 @@ def decide_command(
             )
             work = partial(
                 decide_and_list,
-                monitor.database if monitor.lists_questions else None,
+                monitor.listing,
                 population,
                 question,
                 counter=monitor.counter,
@@ -490,10 +491,10 @@ def decide_command(
             if decided.components:
                 answer = decisions.decision(decided, data)
             else:
-                users.note_beside(monitor, decided, quiet=quiet)
+                note_beside(monitor, decided, quiet=quiet)
                 people = report_people(population, decided)
                 answer = decisions.decision(decided, data, people)
-                if monitor.lists_questions and not quiet:
+                if monitor.listing is not None and not quiet:
                     answer = _with_windows(answer, monitor, decided)
                 _note_decision(decided, question, quiet=quiet)
         _show_decision(answer, shown, quiet=quiet)
@@ -589,9 +590,9 @@ def _note_price(decision: Decision, *, quiet: bool) -> None:
         candidates=len(policy.candidates),
     )
     note(
-        f"--realised: on average at most {percent(average.exposure, 2)} of the users may be "
-        f"exposed, so that it is at most {percent(policy.budget, 2)} in a population of "
-        f"{policy.population:,}",
+        f"--realised: on average at most {percent(average.exposure, 2, away=DOWN)} of the users "
+        f"may be exposed, so that it is at most {percent(policy.budget, 2, away=UP)} in a "
+        f"population of {policy.population:,}",
         quiet=quiet,
     )
 

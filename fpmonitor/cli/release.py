@@ -19,6 +19,7 @@ from fpmonitor.cli.readers import ReaderOptions, queries
 from fpmonitor.cli.singling_out import USERS
 from fpmonitor.cli.users import WHAT_IF, StoredUsers, declared_transforms
 from fpmonitor.errors import PolicyError
+from fpmonitor.policy import upward
 from fpmonitor.population.levels import read_levels
 from fpmonitor.release.generalisation import Protection
 from fpmonitor.release.histogram import (
@@ -89,9 +90,7 @@ class HistogramOptions(StoredUsers):
             )
 
 
-audit = typer.Typer(
-    name="audit", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}
-)
+audit = typer.Typer()
 
 
 OUTPUT = Annotated[
@@ -226,8 +225,9 @@ def _note_protection(made: Release, *, quiet: bool) -> None:
     sampling = made.manifest.sampling
     if sampling is not None:
         note(
-            f"the table is ({sampling.epsilon:g}, {sampling.delta:.2g})-differentially private for "
-            "one user more or less; publish no other table of these users beside it",
+            f"the table is ({upward(sampling.epsilon, 6)}, "
+            f"{upward(sampling.delta, 2)})-differentially private for one user more or less; "
+            "publish no other table of these users beside it",
             quiet=quiet,
         )
         if sampling.delta * made.manifest.published.users >= 1:
@@ -416,5 +416,4 @@ def smallest_threshold(
         )
         shown.show(store.members({"k": k}))
         return
-    found = histogram_options.read(apis or "").smallest_thresholds(delta)
-    shown.show(store.members(asdict(found)))
+    shown.show(store.members(histogram_options.read(apis or "").smallest_thresholds(delta)))

@@ -14,7 +14,7 @@ from fpmonitor.cli.output import emit, note
 from fpmonitor.cli.users import DROP_AUTOMATION, UsersOfSource
 from fpmonitor.errors import InputError
 from fpmonitor.logs.finding import log_files
-from fpmonitor.policy import disclosed_from
+from fpmonitor.policy import disclosed_from, sureness
 from fpmonitor.population.robots import robots_list
 from fpmonitor.population.views import View
 from fpmonitor.question import strata_file
@@ -110,7 +110,7 @@ def shares(
             report = shares_of_users(population, _in_full(by, population.apis), k=k, delta=delta)
     about = _about(report, k)
     if delta:
-        about += f" Limits that all hold with probability {1 - delta:.6g}."
+        about += f" Limits that all hold with probability {sureness(delta)}."
     emit(strata_file(report.strata, about), output)
     note(about, quiet=quiet or output is None)
     note(f"robots by {robots_list()}", quiet=quiet or report.automated == 0)

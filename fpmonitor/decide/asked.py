@@ -195,6 +195,10 @@ class DecideQuestion(Search):
         ):
             if (word := getattr(self, name)) not in words:
                 raise InputError(f"{name}: must be one of {', '.join(words)}, got {word!r}")
+        for name, least in (("time_limit", 0), ("max_size", 0), ("max_sets", 1)):
+            # `not`: not-a-number is no end either.
+            if (most := getattr(self, name)) is not None and not most >= least:
+                raise InputError(f"{name}: must be at least {least}, got {most}")
         # What is read of a frame is of numpy, which neither JSON nor the database takes.
         given = {each.name: own_number(getattr(self, each.name)) for each in fields(self)}
         if given["weights"]:

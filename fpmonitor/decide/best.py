@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Generator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
@@ -226,6 +227,7 @@ class _Search:
         self._compare()
         for members in sorted(known, key=self.weight, reverse=True)[:_DIVERSE]:
             self.note(members)
+        # Whoever goes on has what these found among the known sets.
         if reached is None:
             self._diversify()
             self._exchange(self._effort.after(share * _EXCHANGING))
@@ -436,6 +438,10 @@ class _Part(NamedTuple):
     most: Mapping[int, int]
 
 
+# Asks what columns of a part gain between a floor and a top, and is told it.
+_Gaining = Generator[tuple[_Part, int, int], int, int]
+
+
 class _Dolls:
     """The greatest weights of passing sets of the first columns of an order, one after another."""
 
@@ -461,6 +467,7 @@ class _Dolls:
     def _made(self, column: int, before: Sequence[int]) -> int:
         """Make the doll of one column more."""
         search, weight, last = self._search, self._search.weights[column], self.values[-1]
+        # No doll weighs more than the one before with the new column: such a set proves it at once.
         fits = search.weight(self._heaviest) == last and search.compatible(self._heaviest, [column])
         if fits and search.passing(self._data, self._heaviest, fits):
             self._heaviest |= 1 << column
@@ -485,6 +492,23 @@ class _Dolls:
 
     def _gained(self, part: _Part, floor: int, top: int, *, by_dolls: bool = False) -> int:
         """Weight of the best columns that join, if it exceeds `floor`; `top` and more is enough."""
+        # Not by recursion: a set may have more APIs than Python allows calls within each other.
+        open_parts = [self._gaining(part, floor, top, by_dolls=by_dolls)]
+        gained: int | None = None
+        while open_parts:
+            last = open_parts[-1]
+            try:
+                inner = next(last) if gained is None else last.send(gained)
+            except StopIteration as end:
+                open_parts.pop()
+                gained = int(end.value)
+            else:
+                open_parts.append(self._gaining(*inner))
+                gained = None
+        return gained or 0
+
+    def _gaining(self, part: _Part, floor: int, top: int, *, by_dolls: bool = False) -> _Gaining:
+        """Yield what is to be gained by parts of the sets; return what `_gained` does."""
         if time.monotonic() >= self._until:
             raise OutOfTimeError
         search, weights = self._search, self._search.weights
@@ -500,15 +524,16 @@ class _Dolls:
             search.offer(part.members | 1 << heaviest)
             floor = max(floor, weights[heaviest])
         if by_dolls:
-            return self._gained_by_dolls(part, floor, top)
+            return (yield from self._gaining_by_dolls(part, floor, top))
+        # By the last column of a set: from where a ceiling is not above the floor, none before is.
         ceilings = self._ceilings(passing, part.most)
         for place in reversed(range(len(passing))):
             if floor >= top or ceilings[place + 1] <= floor:
                 break
-            floor = self._gained_with(part, place, floor, top)
+            floor = yield from self._gaining_with(part, place, floor, top)
         return floor
 
-    def _gained_by_dolls(self, part: _Part, floor: int, top: int) -> int:
+    def _gaining_by_dolls(self, part: _Part, floor: int, top: int) -> _Gaining:
         """Make dolls of the columns that join: they cut off far more, but all have to be made."""
         own: dict[int, int] = {}
         within, value = part._replace(most=own), 0
@@ -516,13 +541,13 @@ class _Dolls:
             weight = self._search.weights[column]
             highest = min(value + weight, part.most[column])
             value = min(max(value, weight), highest)
-            value = own[column] = self._gained_with(within, place, value, highest)
+            value = own[column] = yield from self._gaining_with(within, place, value, highest)
             rest = self._ceilings(part.columns[place + 1 :], part.most, value)
             if value >= top or rest[-1] <= floor:
                 break
         return max(value, floor)
 
-    def _gained_with(self, part: _Part, place: int, floor: int, top: int) -> int:
+    def _gaining_with(self, part: _Part, place: int, floor: int, top: int) -> _Gaining:
         """Return what is gained by sets of which the column at a place is the last."""
         search, column = self._search, part.columns[place]
         weight = search.weights[column]
@@ -530,7 +555,7 @@ class _Dolls:
         if floor >= top or weight + self._ceilings(rest, part.most)[-1] <= floor:
             return floor
         joined = _Part(part.data.joined(column), part.members | 1 << column, rest, part.most)
-        return weight + self._gained(joined, floor - weight, top - weight)
+        return weight + (yield joined, floor - weight, top - weight)
 
     def _ceilings(
         self, columns: Iterable[int], most: Mapping[int, int], value: int = 0

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 # Steps of `uncovered`, about 30 µs each: lists of 12 candidates take some hundreds.
 _MOST_STEPS = 100_000
+_DEEPEST = 800  # calls within each other, of which Python allows 1,000
 
 
 class TooManyStepsError(Exception):
@@ -82,7 +83,7 @@ def uncovered(
     """
     places = {element: place for place, element in enumerate(dict.fromkeys(elements))}
     names = list(places)
-    search = _Search(_MOST_STEPS if most_steps is None else most_steps)
+    search = _Search(len(names), _MOST_STEPS if most_steps is None else most_steps)
     found = search.uncovered(
         (1 << len(names)) - 1,
         [_mask(apis, places) for apis in allowed],
@@ -96,13 +97,14 @@ def _mask(apis: Iterable[str], places: Mapping[str, int]) -> int:
 
 
 class _Search:
-    def __init__(self, most_steps: int) -> None:
-        self.steps, self.most_steps = 0, most_steps
+    def __init__(self, elements: int, most_steps: int) -> None:
+        self._all, self.steps, self.most_steps = elements, 0, most_steps
 
     def uncovered(self, left: int, allowed: list[int], refused: list[int]) -> int | None:
         """Return a set of the elements that are `left`, bits of a number; lists hold no others."""
         self.steps += 1
-        if self.steps > self.most_steps:
+        # Each call within another leaves one element fewer.
+        if self.steps > self.most_steps or self._all - left.bit_count() > _DEEPEST:
             raise TooManyStepsError
         refused = _minimal(refused)
         lacking = _minimal([left & ~apis for apis in allowed])
@@ -151,4 +153,5 @@ def _commonest(sets: Sequence[int]) -> int:
                 bit = bits & -bits
                 counts[bit] += 1
                 bits ^= bit
+    # By the bit as well: the same lists name the same set.
     return max(counts, key=lambda bit: (counts[bit], bit))

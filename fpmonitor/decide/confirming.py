@@ -8,7 +8,7 @@ that are tested cost anything. Theorem and proof: docs/certificate.md, section 1
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from fpmonitor.decide.deciding import decide, recommended_of, tests_of, without_
 from fpmonitor.decide.decision import ApiSet, Confirmation, Decision
 from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
-from fpmonitor.decide.search import Borders, Sought, search
+from fpmonitor.decide.search import Borders, Sought, largest, search, smallest
 from fpmonitor.decide.utility import weight_bound
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.estimate.exposure import exposure_probability
@@ -41,14 +41,6 @@ _HOPELESS = 1.5  # times the budget, as the users searched have it: not tested
 _LIKELY = 0.8  # of the budget: what is within such a set needs no chain of its own
 _RAREST = 0.1  # users of the population: the law that scores are compared with begins there
 _VALUES = 1000  # of that law
-
-
-@dataclass(frozen=True, slots=True)
-class _Open:
-    """A set that is open, and about how much of the budget it uses."""
-
-    apis: ApiSet
-    share: float
 
 
 def tests_of_others(found: Decision, users: int, chains: int) -> tuple[Criteria, int]:
@@ -125,14 +117,14 @@ def on_others(
     above = {apis for apis in sets if _points(criteria.refute.score, spectra[apis]) > least}
     # A test counts only where all before it in its chain came out alike: an error needs that the
     # first set that is otherwise comes out wrongly.
-    confirmed = [apis for sets in nested for apis in _leading(sets, within)]
-    refuted = [apis for sets in nested for apis in _leading(sets[::-1], above)]
+    confirmed = {apis for sets in nested for apis in takewhile(within.__contains__, sets)}
+    refuted = {apis for sets in nested for apis in takewhile(above.__contains__, sets[::-1])}
     return Confirmation(
         searched=searched,
         level=level,
         chains=tuple(map(tuple, nested)),
-        confirmed=tuple(_maximal(confirmed)),
-        refuted=tuple(_minimal(refuted)),
+        confirmed=tuple(largest(confirmed)),
+        refuted=tuple(smallest(refuted)),
         proof=criteria.proofs(1),
     )
 
@@ -145,7 +137,7 @@ def _concluded(
     began, tests = time.perf_counter(), tests_of(found, searched.users)
     borders = borders_with_others(found, searched, tests, progress)
     best = recommended_of(borders.allow, searched, tests.allow, weights=found.weights)
-    bound = best.weight
+    bound = utility = found.lattice.utility_of(best)
     if not borders.complete:
         refused = [*borders.block, *borders.undecided]
         bound = weight_bound(found.evident, refused, Sought(weights=found.weights))
@@ -155,8 +147,8 @@ def _concluded(
         block=without_empty(borders.block),
         undecided=without_empty(borders.undecided),
         users_possible=None,
-        recommended=best.apis,
-        utility=best.weight,
+        recommended=best,
+        utility=utility,
         utility_bound=bound,
         complete=borders.complete,
         evaluated=found.evaluated + borders.evaluated,
@@ -191,7 +183,8 @@ def borders_with_others(
         effort=Effort.of(None, progress),
     )
     # What others confirmed settles what the users searched leave open.
-    left = [apis for apis in borders.undecided if not any({*apis} <= {*a} for a in borders.allow)]
+    allowed = [{*apis} for apis in borders.allow]
+    left = [apis for apis in borders.undecided if not any(map({*apis}.issubset, allowed))]
     return replace(borders, undecided=left)
 
 
@@ -200,24 +193,24 @@ def _chains(found: Decision, searched: SpectrumSource, number: int) -> list[list
     score = tests_of(found, searched.users).allow.score
     at_budget = _score_at_budget(score, searched.users, found.policy)
 
-    def open_set(apis: Collection[str]) -> _Open:
+    def used(apis: Collection[str]) -> tuple[float, ApiSet]:
+        """Tell about how much of the budget a set uses, and name it."""
         ordered = tuple(sorted(apis))
-        return _Open(ordered, score(searched.spectrum(ordered)) / at_budget)
+        return score(searched.spectrum(ordered)) / at_budget, ordered
 
+    made: list[list[ApiSet]] = []
+    hoped: list[ApiSet] = []
+    blocked = [{*apis} for apis in found.block]
     # By the users searched alone, in an order without ties, so that an audit finds the same chains.
-    first = sorted(map(open_set, found.undecided), key=lambda each: (each.share, each.apis))
-    made: list[list[_Open]] = []
-    for least in first:
-        hoped = [each for sets in made for each in sets if each.share <= _LIKELY]
-        covered = any({*least.apis} <= {*each.apis} for each in hoped)
+    for share, least in sorted(map(used, found.undecided)):
         if len(made) == number:
             break
-        if covered or least.share > _HOPELESS:
+        if share > _HOPELESS or any({*least} <= {*apis} for apis in hoped):
             continue
         sets = [least]
-        blocked = [{*apis} for apis in found.block]
+        hoped += [least] if share <= _LIKELY else []
         while len(sets) < _LONGEST:
-            last = {*sets[-1].apis}
+            last = {*sets[-1]}
             larger = [
                 last | {api}
                 for api in sorted({*found.evident} - last)
@@ -225,12 +218,13 @@ def _chains(found: Decision, searched: SpectrumSource, number: int) -> list[list
             ]
             if not larger:
                 break
-            nearest = min(map(open_set, larger), key=lambda each: (each.share, each.apis))
-            if nearest.share > _HOPELESS:
+            more, nearest = min(map(used, larger))
+            if more > _HOPELESS:
                 break
             sets.append(nearest)
+            hoped += [nearest] if more <= _LIKELY else []
         made.append(sets)
-    return [[each.apis for each in sets] for sets in made]
+    return made
 
 
 def _score_at_budget(score: Score, users: int, policy: Policy) -> float:
@@ -251,16 +245,3 @@ def _score_at_budget(score: Score, users: int, policy: Policy) -> float:
 def _points(score: Score, spectrum: CountSpectrum | None) -> float:
     nobody = np.zeros(len(score.weights))
     return float(score.of_sums(nobody)) if spectrum is None else score(spectrum)
-
-
-def _leading(sets: Sequence[ApiSet], passed: Collection[ApiSet]) -> list[ApiSet]:
-    """Return the sets up to the first that did not pass."""
-    return [*takewhile(passed.__contains__, sets)]
-
-
-def _maximal(sets: Sequence[ApiSet]) -> list[ApiSet]:
-    return sorted({a for a in sets if not any({*a} < {*b} for b in sets)})
-
-
-def _minimal(sets: Sequence[ApiSet]) -> list[ApiSet]:
-    return sorted({a for a in sets if not any({*b} < {*a} for b in sets)})

@@ -11,7 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fpmonitor.decide.coherence import SetList, TooManyStepsError, uncovered
-from fpmonitor.decide.files import read_any_decision
+from fpmonitor.decide.files import NOT_TOLD, otherwise, read_any_decision
 from fpmonitor.errors import InputError
 from fpmonitor.policy import AS_OBSERVED, NO_DEPARTURE
 from fpmonitor.population.levels import level_words
@@ -85,7 +85,10 @@ def departures_within(decision: Decision, content: Mapping[str, Any]) -> Iterato
     of_sets = _utility(decision)
     yield of_sets if of_sets.reason else _bound(decision)
     written = _as_written(decision).to_json()
-    found = _otherwise({**content, "guarantee": ""}, {**written, "guarantee": ""})
+    found = (
+        Discrepancy("members", f"`{member}` {how}", is_certain=how != NOT_TOLD)
+        for member, how, _ in otherwise({**content, "guarantee": ""}, {**written, "guarantee": ""})
+    )
     yield next(found, Discrepancy("members", ""))
 
 
@@ -97,26 +100,6 @@ def _as_written(decision: Decision) -> Decision:
     for name in ("recommended", "must"):
         lists[name] = lattice.finest(getattr(decision, name))
     return replace(decision, **lists, never=tuple(sorted({*decision.never})))
-
-
-def _otherwise(content: Any, written: Any, of: str = "") -> Iterator[Discrepancy]:
-    """Yield where a file is not as it would be written; members that it lacks are of before."""
-    if isinstance(content, dict) and isinstance(written, dict):
-        for name, value in content.items():
-            path = f"{of}.{name}".removeprefix(".")
-            if name in written:
-                yield from _otherwise(value, written[name], path)
-            else:
-                yield Discrepancy("members", f"`{path}` is read by nobody")
-        for name in written.keys() - content.keys():
-            path = f"{of}.{name}".removeprefix(".")
-            yield Discrepancy("members", f"`{path}` is not told", is_certain=False)
-    elif isinstance(content, list) and isinstance(written, list) and len(content) == len(written):
-        for each, other in zip(content, written, strict=True):
-            yield from _otherwise(each, other, of)
-    # True equals 1 in Python, and is no number in a file.
-    elif content != written or isinstance(content, bool) != isinstance(written, bool):
-        yield Discrepancy("members", f"`{of}` is not as it is written")
 
 
 def _lists(decision: Decision, most_steps: int | None = None) -> Iterator[Discrepancy]:
@@ -220,14 +203,21 @@ def _uncovered(decision: Decision, most_steps: int | None) -> str | None:
     if decision.components:
         return _unsettled_levels(decision, _MOST_VECTORS if most_steps is None else most_steps)
     must, never = set(decision.must), {*decision.never, *decision.no_evidence}
+    refused = [
+        set(apis) - must
+        for apis in (*decision.block, *decision.undecided)
+        if never.isdisjoint(apis)
+    ]
+    # What is refused alone is in no open set, and 1,500 of them would divide the sets as often.
+    never |= {api for apis in refused if len(apis) == 1 for api in apis}
     found = uncovered(
         [api for api in decision.policy.candidates if api not in must | never],
-        [set(apis) - must for apis in decision.allow or [()] if must <= {*apis} or not apis],
         [
-            set(apis) - must
-            for apis in (*decision.block, *decision.undecided)
-            if never.isdisjoint(apis)
+            set(apis) - must - never
+            for apis in decision.allow or [()]
+            if must <= {*apis} or not apis
         ],
+        [apis for apis in refused if never.isdisjoint(apis)],
         most_steps,
     )
     return None if found is None else ", ".join(sorted(found | must)) or "nothing"

@@ -20,15 +20,15 @@ from fpmonitor.decide.declared import DeclaredVectors
 from fpmonitor.decide.effort import INTERRUPTS, Effort
 from fpmonitor.decide.guarantee import guarantee
 from fpmonitor.decide.search import Borders, Sought, search
-from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
+from fpmonitor.decide.utility import recommend, weight_bound
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.ceiling import users_possible
-from fpmonitor.estimate.cohort_budget import CohortTest, cohort_test
+from fpmonitor.estimate.cohort_budget import CohortTest, Condition, cohort_test
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import Criteria, Drawing, decision_criteria, serving_of
 from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
-from fpmonitor.policy import NO_DEPARTURE
+from fpmonitor.policy import NO_DEPARTURE, per_cent
 from fpmonitor.population.beside import (
     SECOND_UNIT,
     USERS,
@@ -40,9 +40,11 @@ from fpmonitor.population.beside import (
 from fpmonitor.population.level_source import LevelSource
 from fpmonitor.spectrum import CohortSpectrum, SpectrumSource
 
+# Borders of 41 candidates, stopped after a minute, recommended 10 where the best set has 34.
 MANY = 25  # candidates, above which the best set is searched before the borders
 _CEILINGS = 40  # undecided sets of which a file says whether any test could decide them
 _SECONDS = 60.0  # that a search of more candidates takes where no limit is given
+# All that such a search found were 30 MB of sets, which nobody read.
 _LISTED = 500  # sets of each list of so many candidates
 _LISTED_PAIRS = 5000  # sets of one or two APIs of each, that are not allowed
 _BEST, _POSSIBLE = 0.7, 0.7  # shares of the time that is left, for the two bounds
@@ -145,7 +147,7 @@ def _check_cohorts(
     alone = unit_source(source, USERS).spectrum(())
     if isinstance(alone, CohortSpectrum) and tests.above(alone, 1, least=False):
         raise UndecidableError(
-            f"given: {' and '.join(given)} alone exposes more than {100 * policy.budget:.6g} % of "
+            f"given: {' and '.join(given)} alone exposes more than {per_cent(policy.budget)} % of "
             "the users",
             hint="name what has fewer values, or a larger --budget",
         )
@@ -164,7 +166,7 @@ def _answered(
     criterion = None if sought.has_levels or tests is None else tests.allow
     users = unit_source(source, USERS)
     best = recommended_of(borders.allow, users, criterion, weights=sought.weights)
-    utility = lattice.utility_of(best.apis) if borders.allow else 0.0
+    utility = lattice.utility_of(best) if borders.allow else 0.0
     bound = utility
     if not borders.complete:
         # Solvers bound up to a tolerance, and a file whose utility is above its bound is refused.
@@ -172,7 +174,7 @@ def _answered(
     cut = None
     if sought.max_sets is not None or sought.best_first:
         most = (sought.max_sets or _LISTED, sought.max_sets or _LISTED_PAIRS)
-        first = [best.apis, *found.diverse]
+        first = [best, *found.diverse]
         borders, cut = _cut(borders, *most, first=first, weights=sought.weights)
     return replace(
         open_decision,
@@ -181,7 +183,7 @@ def _answered(
         allow=lattice.listed(apis for apis in borders.allow if apis or sought.has_levels),
         block=lattice.listed(without_empty(borders.block)),
         undecided=lattice.listed(without_empty(borders.undecided)),
-        recommended=lattice.finest(best.apis),
+        recommended=lattice.finest(best),
         utility=utility,
         utility_bound=bound,
         utility_possible=None if found.possible is None else found.possible + lattice.withheld,
@@ -470,6 +472,7 @@ def _cut(
         borders.allow,  # the recommended set before all others, however few are kept
         key=lambda apis: (apis != first[0], apis not in first, -utility(apis), apis),
     )
+    # Else an API in no set that is kept is said not to be allowed alone, as userAgent was.
     covered_apis, chosen = set[str](), list[ApiSet]()
     for apis in best:
         if apis in first or not covered_apis.issuperset(apis):
@@ -591,47 +594,37 @@ def recheck(decision: Decision, source: SpectrumSource) -> dict[ApiSet, Verdict]
         decision: The decision; its policy and setting are kept.
         source: The current users, as in `decide`.
     """
-    least, judge = source.least, Judge.of(decision, source)
+    least, tests = source.least, judging(decision, source)
     return {
-        apis: judge.verdict(
+        apis: tests.verdict(
             apis, source.spectrum(apis), None if least is None else least.spectrum(apis)
         )
         for apis in decision.allow
     }
 
 
-class Judge(NamedTuple):
-    """Judges any set of candidates by itself, by the tests of a decision for a number of users.
+def judging(decision: Decision, users: SpectrumSource | int) -> Tests:
+    """Make the tests by which any set of candidates is judged by itself, for a number of users.
 
     The probability of the guarantee is that no set at all is allowed wrongly, so it also holds for
     those that are asked for one after another, whatever the answers were.
+
+    Raises:
+        InputError: The tests of the decision are of parts of the users.
     """
-
-    tests: Tests
-
-    @classmethod
-    def of(cls, decision: Decision, users: SpectrumSource | int) -> Judge:
-        """Make the tests of a decision, never those that its file holds: see `tests_of`."""
-        _check_all_searched(decision)
-        return cls(tests_of(decision, users))
-
-    def verdict(
-        self, apis: Collection[str], spectrum: CountSpectrum, least: CountSpectrum | None = None
-    ) -> Verdict:
-        """Judge a set and all that comes along; by `least` it is blocked, where others see less."""
-        if self.tests.allows(spectrum, len(apis)):
-            return "allow"
-        above = self.tests.above(least or spectrum, len(apis), least=least is not None)
-        declared = self.tests.declared
-        exact = None if declared is None or least is not None else declared.verdict(apis, spectrum)
-        return exact or ("block" if above else "undecided")
+    if decision.confirmation is not None:
+        raise InputError(
+            "the decision was searched among some users and confirmed on the others, once",
+            hint="decide anew with --search-users; the lists of the decision hold as they are",
+        )
+    return tests_of(decision, users)
 
 
 class UnitTest(NamedTuple):
     """A condition of sets: what is tested, and of which unit beside the users: see `beside`."""
 
     unit: str
-    test: Criterion | CohortTest
+    test: Condition
 
     def holds(self, spectrum: CountSpectrum, size: int) -> bool:
         """Whether a set of `size` APIs keeps it."""
@@ -662,6 +655,18 @@ class Tests(NamedTuple):
         if self.refute is None:
             return not self.block.holds(spectrum, size)
         return (self.refute.monotone or not least) and self.refute.refutes(spectrum, size)
+
+    def verdict(
+        self, apis: Collection[str], spectrum: CountSpectrum, least: CountSpectrum | None = None
+    ) -> Verdict:
+        """Judge a set and all that comes along; by `least` it is blocked, where others see less."""
+        if self.allows(spectrum, len(apis)):
+            return "allow"
+        above = self.above(least or spectrum, len(apis), least=least is not None)
+        # Exact limits are of all users: others are told a part of the groups.
+        by_users = self.declared if least is None else None
+        exact = None if by_users is None else by_users.verdict(apis, spectrum)
+        return exact or ("block" if above else "undecided")
 
 
 def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | int) -> Tests:
@@ -845,15 +850,6 @@ def _nothing_certified(policy: Policy, users: int) -> UndecidableError:
     )
 
 
-def _check_all_searched(decision: Decision) -> None:
-    """Refuse to judge by a decision whose tests are of parts of the users."""
-    if decision.confirmation is not None:
-        raise InputError(
-            "the decision was searched among some users and confirmed on the others, once",
-            hint="decide anew with --search-users; the lists of the decision hold as they are",
-        )
-
-
 def exact_criterion(policy: Policy, users: int, largest: int | None = None) -> Criterion:
     """Count the users in groups smaller than k; the limit is the whole number within the budget.
 
@@ -874,7 +870,7 @@ def recommended_of(
     criterion: Criterion | None,
     *,
     weights: Mapping[str, float],
-) -> RecommendedSet:
+) -> ApiSet:
     """Recommend an allowed set: of equal utility the one that a test sees furthest from its limit.
 
     An interrupt ends the look at the users: the set is one of the greatest utility all the same. So

@@ -20,7 +20,7 @@ from fpmonitor.decide.coherence import contradiction
 from fpmonitor.decide.lattice import ApiSet as ApiSet  # noqa: PLC0414 -- for all rooms
 from fpmonitor.decide.lattice import Lattice
 from fpmonitor.errors import InputError
-from fpmonitor.policy import EXACT_PART, MAX_BIAS, Drawn, Policy
+from fpmonitor.policy import EXACT_PART, MAX_BIAS, Drawn, Policy, per_cent
 from fpmonitor.population.evidence import Lack, lack_in_words
 from fpmonitor.population.levels import Component, check_components
 from fpmonitor.population.views import View
@@ -613,7 +613,7 @@ class Decision(Result):
     ) -> dict[str, Any]:
         """Return what a gate answers on reading `apis`: the verdict, the set that settles it, why.
 
-        A set that is unknown is asked of `judge`, where there is one: see `deciding.Judge`.
+        A set that is unknown is asked of `judge`, where there is one: see `deciding.judging`.
         """
         if self.union_with:
             return self.with_unions_listed().answer(apis, judge)
@@ -692,7 +692,7 @@ class Decision(Result):
     def _reason(self, verdict: Verdict, because: ApiSet, users: int) -> str:
         names, budget = (
             ", ".join(self.lattice.spelled(because)),
-            f"{100 * self.policy.budget:.6g} %",
+            f"{per_cent(self.policy.budget)} %",
         )
         if verdict == "allow":
             return f"within the allowed set {names}" if because else "nothing is read"
@@ -713,9 +713,9 @@ class Decision(Result):
         if self.policy.visits == "last+visit":
             budget += " by last values or by one visit"
         if (cohorts := self.policy.cohorts) is not None:
-            budget += f", or over {100 * cohorts.budget:.6g} % of a cohort"
+            budget += f", or over {per_cent(cohorts.budget)} % of a cohort"
         if (links := self.policy.links) is not None:
-            budget += f", or lets over {100 * links.budget:.6g} % be linked"
+            budget += f", or lets over {per_cent(links.budget)} % be linked"
         return f"{names}: {users:,} users do not tell whether it exposes over {budget}; {more}"
 
     def rows(self) -> list[dict[str, Any]]:
@@ -989,6 +989,7 @@ class ProofSide(msgspec.Struct):
     nats: _Numbers | None = None
     weights: _Numbers | None = None
     limits: _Numbers | None = None
+    links: list[_LinkSide] = []
 
     def __post_init__(self) -> None:
         whole = (self.designs and self.nats) or (self.weights and self.limits)
@@ -1002,13 +1003,9 @@ class _LinkSide(ProofSide, kw_only=True):
     after: float | None = None
 
 
-class _AllSides(ProofSide):
-    links: list[_LinkSide] = []
-
-
 class _Parts(msgspec.Struct):
     """What stands a floor deeper in a file."""
 
     data: _Data
-    proof: dict[Literal["allow", "block"], _AllSides] | None = None
+    proof: dict[Literal["allow", "block"], ProofSide] | None = None
     view: dict[str, Any] | None = None

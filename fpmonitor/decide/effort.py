@@ -32,6 +32,7 @@ class _Interrupts:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold interrupts in the block, which goes on; none of them is left at its end."""
+        # An interrupt while a finished search was written lost it, and one before left no word.
         # Signals come to the main thread alone, and Python lets no other set handlers.
         if self._held or not _gets_signals():
             yield
@@ -114,18 +115,6 @@ class Effort:
             self.progress(message)
         if self.stopped or time.monotonic() >= self.deadline:
             raise OutOfTimeError
-
-    @contextmanager
-    def within(self, share: float) -> Iterator[None]:
-        """End what is done here, and nothing else, after so large a share of the time left."""
-        deadline, self.deadline = self.deadline, self.after(share)
-        try:
-            yield
-        except OutOfTimeError:
-            if self.stopped:
-                raise
-        finally:
-            self.deadline = deadline
 
     @contextmanager
     def until_stopped(self) -> Iterator[None]:

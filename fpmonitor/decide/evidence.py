@@ -87,7 +87,6 @@ def weigh(decision: Decision, source: SpectrumSource, *, new_users: bool) -> Evi
     """Weigh every set on the allow list of a decision on the users of one window.
 
     Args:
-        decision: Decision on a population.
         new_users: Whether the list was decided on none of these users; it then has no price.
     """
     policy, sets = decision.policy, decision.allow

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _KIND = "no readable decision file:"
 _HINT = "make one with `fpmonitor decide ... -o decision.json`"
+_UNREAD, NOT_TOLD = "is read by nobody", "is not told"
 _NEWER = "decide again, or read it with the version that wrote it"
 
 
@@ -50,21 +51,31 @@ def _decision_of(file: bytes, path: Path) -> Decision:
 
 
 def _check_members(content: Any, decision: Decision) -> None:
-    if strange := next(_strangers(content, decision.to_json()), ""):
-        raise InputError(f"not a decision: `{strange}` is read by nobody", hint=_NEWER)
+    for member, how, value in otherwise(content, decision.to_json()):
+        if how == _UNREAD and value:  # no, nothing and none are what is not told
+            raise InputError(f"not a decision: `{member}` {how}", hint=_NEWER)
 
 
-def _strangers(content: Any, known: Any, of: str = "") -> Iterator[str]:
-    """Yield the members of a file that hold something, and that no reader looks at."""
-    if isinstance(content, dict) and isinstance(known, dict):
+def otherwise(content: Any, written: Any, of: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Yield where a file is not as it would be written: the member, how, and what it holds.
+
+    A member that it lacks is `NOT_TOLD`: files of before tell fewer.
+    """
+    if isinstance(content, dict) and isinstance(written, dict):
         for name, value in content.items():
-            if name in known:
-                yield from _strangers(value, known[name], f"{of}{name}.")
-            elif value:  # no, nothing and none are what is not told
-                yield f"{of}{name}"
-    elif isinstance(content, list) and isinstance(known, list) and len(content) == len(known):
-        for each, other in zip(content, known, strict=True):
-            yield from _strangers(each, other, of)
+            path = f"{of}.{name}".removeprefix(".")
+            if name in written:
+                yield from otherwise(value, written[name], path)
+            else:
+                yield path, _UNREAD, value
+        for name in written.keys() - content.keys():
+            yield f"{of}.{name}".removeprefix("."), NOT_TOLD, None
+    elif isinstance(content, list) and isinstance(written, list) and len(content) == len(written):
+        for each, other in zip(content, written, strict=True):
+            yield from otherwise(each, other, of)
+    # True equals 1 in Python, and is no number in a file.
+    elif content != written or isinstance(content, bool) != isinstance(written, bool):
+        yield of, "is not as it is written", content
 
 
 def refuse_parts(path: Path, decision: Decision, *, hint: str) -> None:

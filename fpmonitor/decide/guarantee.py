@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import some_of
-from fpmonitor.policy import PLAIN_DRAWS, UNIVERSE, disclosed_from
+from fpmonitor.policy import (
+    PLAIN_DRAWS,
+    UNIVERSE,
+    UP,
+    as_written,
+    disclosed_from,
+    per_cent,
+    rounded,
+    sureness,
+)
 from fpmonitor.population.evidence import lack_in_words
 from fpmonitor.unit import VISITOR_RULE, spoken
 
@@ -51,7 +60,7 @@ def limits(
     if sample.looked_at_once:
         looks = "asked once" + ", of users drawn by the shares of strata" * bool(sample.strata)
     said = (
-        f"{whose.format(f'{1 - delta:.6g}')}, {looks}, for the average over populations of "
+        f"{whose.format(sureness(delta))}, {looks}, for the average over populations of "
         f"{population:,}, if the {users:,} observed users and theirs are {draws(sample)}."
         + f" {unobserved(sample)}".rstrip()
     )
@@ -70,7 +79,7 @@ def draws(sample: SampleModel) -> str:
         )
     if sample.fake_share:
         said += (
-            f"; up to {100 * sample.fake_share:.6g} % of those observed may be no users, whatever "
+            f"; up to {per_cent(sample.fake_share)} % of those observed may be no users, whatever "
             "they look like and whoever added them"
         )
     if sample.strata is not None:
@@ -101,9 +110,10 @@ def unobserved(sample: SampleModel) -> str:
     if sample.strata is None or not sample.strata.left_out:
         return ""
     named = some_of(sample.strata.left_out, _NAMED)
+    most = rounded(100 * as_written(sample.strata.departure().unobserved), UP)
     return (
-        f"Nobody of {named} was drawn: all of these, up to "
-        f"{100 * sample.strata.departure().unobserved:.3g} % of the population, count as exposed."
+        f"Nobody of {named} was drawn: all of these, up to {most:f} % of the population, count as "
+        "exposed."
     )
 
 
@@ -119,7 +129,7 @@ def _promise(decision: Decision) -> str:
     """Say the sentence that the theorem proves."""
     policy = decision.policy
     exposed = (
-        f"exposes at most {100 * policy.budget:.6g} % of the users, by putting them into groups "
+        f"exposes at most {per_cent(policy.budget)} % of the users, by putting them into groups "
         f"of fewer than {policy.k:,}"
     )
     if policy.cohorts is not None:
@@ -134,7 +144,7 @@ def _promise(decision: Decision) -> str:
     theirs = "those of the population" if policy.realised else "theirs"
     others = " from whom no level was designed" if decision.design else ""
     return (
-        f"With probability at least {1 - policy.delta:.6g}, {_promised(decision)} {exposed}, "
+        f"With probability at least {sureness(policy.delta)}, {_promised(decision)} {exposed}, "
         f"{whom} of {policy.population:,}, {_choice(decision)} the {decision.users:,} observed "
         f"users{others} and {theirs} are {draws(policy.sample)}."
     )
@@ -207,8 +217,8 @@ def in_cohorts(cohorts: CohortBudget) -> str:
     """Say what no cohort may be above, and which cohorts count."""
     which = "any cohorts that together have" if cohorts.worst_share else "each cohort that has"
     return (
-        f"{100 * cohorts.budget:.6g} % of the users of {which} "
-        f"{100 * cohorts.least_share:.6g} % of the users or more"
+        f"{per_cent(cohorts.budget)} % of the users of {which} "
+        f"{per_cent(cohorts.least_share)} % of the users or more"
     )
 
 
@@ -227,7 +237,7 @@ def _cohorts(decision: Decision) -> str:
 
 def _linked(links: LinkBudget) -> str:
     """Say who may be linked, and by what."""
-    share = f"{100 * links.budget:.6g} % of the users"
+    share = f"{per_cent(links.budget)} % of the users"
     if not links.after:
         return f"{share} be linked from one visit to another, by any means"
     *others, last = (f"{days:g}" for days in links.after)
@@ -443,7 +453,7 @@ _CLAUSES = (
 def in_short(decision: Decision) -> tuple[str, ...]:
     """Say for the screen what holds and what it assumes; `guarantee` is the whole sentence."""
     policy, unit = decision.policy, decision.unit
-    budget = f"{100 * policy.budget:.6g} %"
+    budget = f"{per_cent(policy.budget)} %"
     # Both are part of the first sentence.
     shown = [clause for clause in _CLAUSES if clause not in {_promise, _beyond_last}]
     others = " ".join(filter(None, (clause(decision) for clause in shown)))
@@ -454,7 +464,7 @@ def in_short(decision: Decision) -> tuple[str, ...]:
     else:
         average = "" if policy.realised else ", on average"
         first = (
-            f"{100 * (1 - policy.delta):.6g} % sure: no allowed combination exposes more than "
+            f"{sureness(policy.delta, times=100)} % sure: no allowed combination exposes more than "
             f"{budget} of {policy.population:,} users like these{average}."
         )
         if policy.cohorts is not None:
@@ -478,7 +488,7 @@ def _departures(sample: SampleModel) -> str:
     if sample.bias != 1:
         parts.append(f"with a bias up to {sample.bias:g}")
     if sample.fake_share:
-        parts.append(f"up to {100 * sample.fake_share:.6g} % of whom may be no users")
+        parts.append(f"up to {per_cent(sample.fake_share)} % of whom may be no users")
     if sample.rows_are_users:
         parts.append("each row is taken for a user")
     return "".join(f", {part}" for part in parts)

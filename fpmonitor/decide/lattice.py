@@ -59,6 +59,7 @@ class Lattice:
     @property
     def utilities(self) -> Mapping[str, float]:
         """What each member of a set adds to its utility, 1 where not named."""
+        # Steps from level to level: with all coarser ones they add up to the utility of the level.
         return {**self.weights} | {
             f"{component.name}={level}": component.utility[level] - component.utility[level - 1]
             for component in self.components

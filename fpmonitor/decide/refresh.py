@@ -14,16 +14,15 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from fpmonitor.decide.deciding import recommended_of, without_empty
-from fpmonitor.decide.decision import ApiSet
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.guarantee import guarantee
-from fpmonitor.decide.search import Borders, Sought, search
+from fpmonitor.decide.search import Borders, Sought, search, smallest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fpmonitor.decide.deciding import Judge, Tests
-    from fpmonitor.decide.decision import Decision
+    from fpmonitor.decide.deciding import Tests
+    from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.estimate.criterion import Criterion
     from fpmonitor.spectrum import SpectrumSource
 
@@ -46,7 +45,7 @@ def refreshed(
     decision: Decision,
     disclosed_source: SpectrumSource,
     *,
-    judge: Judge,
+    tests: Tests,
     seal: str,
     effort: Effort,
 ) -> Decision:
@@ -59,11 +58,11 @@ def refreshed(
     Args:
         decision: One that `can_refresh`.
         disclosed_source: The users of now over its candidates, as others are told of them.
-        judge: The tests for so many users.
+        tests: Those that `judging` makes for so many users.
         seal: The digest of their data as the decision may tell it.
         effort: When to end; the lists are then not complete, and hold what was found by then.
     """
-    began, tests = time.perf_counter(), judge.tests
+    began = time.perf_counter()
     allowed = _tested_again(decision, disclosed_source, tests.allow, effort)
     borders = search(
         disclosed_source,
@@ -85,7 +84,7 @@ def refreshed(
         decision, borders.block, disclosed_source.least or disclosed_source, tests, effort
     )
     parts = [tuple(sorted({*decision.recommended} & {*apis})) for apis in borders.allow]
-    recommended = recommended_of(parts, disclosed_source, tests.allow, weights={}).apis
+    recommended = recommended_of(parts, disclosed_source, tests.allow, weights={})
     is_same = recommended == decision.recommended
     made = replace(
         _without_findings(decision),
@@ -112,12 +111,9 @@ def _as_visits_allow(borders: Borders, decision: Decision) -> Borders:
     """
     if decision.policy.visits != "last+visit":
         return borders
-    failing = list[ApiSet]()
-    for apis in sorted({*borders.block, *decision.undecided}, key=lambda one: (len(one), one)):
-        if not any({*one} <= {*apis} for one in failing):
-            failing.append(apis)
+    failing = smallest({*borders.block, *decision.undecided})
     listed = borders.keeping(replace(borders, allow=list(decision.allow)))
-    return replace(listed, block=failing, undecided=[])
+    return replace(listed, block=sorted(failing, key=len), undecided=[])
 
 
 def _without_findings(decision: Decision) -> Decision:
@@ -147,6 +143,7 @@ def _tested_again(
         for apis in border_sets(decision):
             effort.check(f"{len(allowed):,} sets tested again")
             allowed[apis] = criterion.holds(disclosed_source.spectrum(apis), len(apis))
+        # Complete lists hold each part of it that is allowed; those of a stopped search may not.
         if not decision.complete and decision.recommended:
             part = _part(decision.recommended, disclosed_source, criterion, effort)
             allowed |= {part: True} if part else {}

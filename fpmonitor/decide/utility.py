@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -16,21 +15,13 @@ from fpmonitor.errors import InputError
 _INFEASIBLE = 2  # as the solver calls it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecommendedSet:
-    """An allowed API set and its utility."""
-
-    apis: tuple[str, ...]  # Sorted names; empty when no allowed set holds all that must be in it.
-    weight: float  # Sum of the weights of `apis`.
-
-
 def recommend(
     allow: Iterable[Collection[str]],
     *,
     weights: Mapping[str, float] | None = None,
     exposure: Callable[[Sequence[tuple[str, ...]]], Sequence[float]] | None = None,
-) -> RecommendedSet:
-    """Choose the allowed set of the greatest total weight.
+) -> tuple[str, ...]:
+    """Choose the allowed set of the greatest total weight; the empty one where none is allowed.
 
     Of equal weights the set of the least exposure wins, then the one with more APIs, then the first
     in alphabetical order. Weights are not negative, so the best set is one of `allow`.
@@ -49,10 +40,10 @@ def recommend(
     most = max(weight_by_set.values(), default=0.0)
     tied = [apis for apis, weight in weight_by_set.items() if weight == most]
     if not tied:
-        return RecommendedSet(apis=(), weight=0.0)
+        return ()
     exposed = [0.0] * len(tied) if exposure is None or len(tied) == 1 else exposure(tied)
     ranked = zip(exposed, (-len(apis) for apis in tied), tied, strict=True)
-    return RecommendedSet(apis=min(ranked)[-1], weight=most)
+    return min(ranked)[-1]
 
 
 def weight_bound(

@@ -204,7 +204,6 @@ def design_base(
     Args:
         cells: Distributions of the counts of Poisson(`cells.laws.mean`) users.
         sign: -1 for an upper limit, +1 for a lower limit.
-        budget: `Q*`, a share of the users.
         log_term: `ln(1 / level)`, nats, at which it is sharpest.
         share: The mean by the users in the middle of its use, in (0, 1).
         monotone: Whether the score must grow with the API set.
@@ -383,11 +382,7 @@ def averaged(
             else one_thinning(base.mean, users, fakes.rows - fakes.most)
         )
     phi = base.phi()
-    least = float(thinnings.shares.min())
-    end = int(base.starts[-1])
-    # Chernoff: from a mean x with (x - end)^2 >= 2 _TAIL x on, `end` or fewer are that rare.
-    counts = math.ceil((end + _TAIL + math.sqrt(_TAIL**2 + 2 * _TAIL * end)) / least)
-    known = min(counts, _MOST_COUNTS, users + 1)
+    counts, known = _tabulated(int(base.starts[-1]), thinnings, users)
     charge: float = users * known * _STEP_ROUNDING
     if known <= min(counts - 1, users):  # counts that are possible, but not in the table
         charge, known = math.inf, 2
@@ -434,9 +429,7 @@ def mean_scores(
         Weights by count, the last, 0, for all larger ones; and what these and rounding may add,
         nats.
     """
-    least = float(thinnings.shares.min())
-    counts = math.ceil((len(phi) + _TAIL + math.sqrt(_TAIL**2 + 2 * _TAIL * len(phi))) / least)
-    known = min(counts, _MOST_COUNTS, users + 1)
+    counts, known = _tabulated(len(phi), thinnings, users)
     if known <= min(counts - 1, users):
         return np.zeros(2), math.inf
     largest = float(np.abs(phi).max())
@@ -444,6 +437,14 @@ def mean_scores(
     table = _mean_over_thinnings(-sign * _SMALL * phi, thinnings, known) / (-sign * _SMALL)
     charge = users * (_SMALL_ROUNDING + largest * math.exp(-_TAIL))
     return np.concatenate([table[1:2], table[1:] / np.arange(1, known), [0.0]]), charge
+
+
+def _tabulated(end: int, thinnings: Clock, users: int) -> tuple[int, int]:
+    """Return from which count on hardly any is thinned below an end, and how many are tabulated."""
+    # Chernoff: from a mean x with (x - end)^2 >= 2 _TAIL x on, `end` or fewer are that rare.
+    most = end + _TAIL + math.sqrt(_TAIL**2 + 2 * _TAIL * end)
+    counts = math.ceil(most / float(thinnings.shares.min()))
+    return counts, min(counts, _MOST_COUNTS, users + 1)
 
 
 def _mean_over_thinnings(

@@ -8,8 +8,8 @@ anonymity: Quantifying reidentification risks without reidentifying users".
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.entropy import entropy_bits, exposure_bound_from_entropy
@@ -37,6 +37,12 @@ class Interval:
     upper: float
     reason: str = ""  # Why nothing better than [0, 1] can be said, or the empty string.
 
+    @classmethod
+    def of(cls, lower: float, upper: float, why: str) -> Self:
+        """Return limits, and why they say nothing where they do."""
+        found = cls(lower=lower, upper=upper)
+        return replace(found, reason=why) if found.vacuous else found
+
     @property
     def vacuous(self) -> bool:
         """Whether the interval says nothing."""
@@ -57,7 +63,6 @@ def theorem5(
     the population, not the statistical exposure `Q(n, k)`.
 
     Args:
-        spectrum: Count spectrum of the sample.
         k, population: Anonymity threshold and `n`, users; only their ratio matters.
         delta: Tolerated probability that a limit fails, in (0, 1).
         support: Number of values that users can have, seen or not. It must be known beforehand: the
@@ -77,9 +82,8 @@ def theorem5(
         check_support(spectrum, support)
         gamma = min(gamma, gamma_hoeffding(spectrum.users, support, delta))
     lower, upper = limits_within(exposure_curve(spectrum), gamma, [k / population], support=support)
-    vacuous = lower[0] <= 0 and upper[0] >= 1
-    reason = f"shares are known to within {gamma:.2g} only, k/n is {k / population:.2g}"
-    return Interval(lower=float(lower[0]), upper=float(upper[0]), reason=reason if vacuous else "")
+    why = f"shares are known to within {gamma:.2g} only, k/n is {k / population:.2g}"
+    return Interval.of(float(lower[0]), float(upper[0]), why)
 
 
 def gamma_hoeffding(users: int, support: int, delta: float) -> float:
@@ -152,8 +156,6 @@ def theorem8(
     only when the sample is much larger than the support.
 
     Args:
-        spectrum: Count spectrum of the sample.
-        k, population: Anonymity threshold and `n`, users.
         delta: Tolerated probability that a limit fails, in (0, 1).
         support: Number of values that users can have, seen or not, known beforehand: for a set of
             APIs the product of the numbers of values each can return. When None the answer is [0,
@@ -170,16 +172,14 @@ def theorem8(
     check_threshold(k, population)
     check_share("delta", delta)
     if support is None:
-        return Interval(lower=0.0, upper=1.0, reason=_UNKNOWN_SUPPORT)
+        return Interval.of(0.0, 1.0, _UNKNOWN_SUPPORT)
     check_support(spectrum, support)
     users = spectrum.users
     distance = math.sqrt(support / users) + math.sqrt(2 * math.log(1 / delta) / users)
     error = lipschitz_constant(k, population) * distance
     estimate = plug_in_exposure(spectrum, k=k, population=population)
-    lower, upper = max(estimate - error, 0.0), min(estimate + error, 1.0)
-    vacuous = lower <= 0 and upper >= 1
-    reason = f"the distribution is known to within {distance:.2g} only (sum of differences)"
-    return Interval(lower=lower, upper=upper, reason=reason if vacuous else "")
+    why = f"the distribution is known to within {distance:.2g} only (sum of differences)"
+    return Interval.of(max(estimate - error, 0.0), min(estimate + error, 1.0), why)
 
 
 def lipschitz_constant(k: int, population: int) -> float:
@@ -198,7 +198,6 @@ def entropy_upper_bits(spectrum: CountSpectrum, *, support: int, delta: float) -
     Valid with probability at least `1 - delta`.
 
     Args:
-        spectrum: Count spectrum of the sample.
         support: Number of values that users can have, seen or not, known beforehand.
         delta: Tolerated probability that the limit fails, in (0, 1).
 
@@ -225,7 +224,6 @@ def proposition9(
     Valid with probability at least `1 - delta` for any distribution on `support` values.
 
     Args:
-        spectrum: Count spectrum of the sample.
         k, population: Anonymity threshold and `n`, users; only their ratio matters.
         delta: Tolerated probability that the limit fails, in (0, 1).
         support: Number of values that users can have. When None the answer is [0, 1]: without it,
@@ -237,14 +235,13 @@ def proposition9(
     check_threshold(k, population)
     check_share("delta", delta)
     if support is None:
-        return Interval(lower=0.0, upper=1.0, reason=_UNKNOWN_SUPPORT)
+        return Interval.of(0.0, 1.0, _UNKNOWN_SUPPORT)
     # t = 1: its logarithm, by which the entropy would be divided, is 0.
     if k == population:
-        return Interval(lower=0.0, upper=1.0, reason="k is the whole population")
+        return Interval.of(0.0, 1.0, "k is the whole population")
     bits = entropy_upper_bits(spectrum, support=support, delta=delta)
     upper = exposure_bound_from_entropy(bits, k / population)
-    reason = f"the entropy may be {bits:.2f} bits, log2(n/k) is less" if upper >= 1 else ""
-    return Interval(lower=0.0, upper=upper, reason=reason)
+    return Interval.of(0.0, upper, f"the entropy may be {bits:.2f} bits, log2(n/k) is less")
 
 
 def check_support(spectrum: CountSpectrum, support: int) -> None:

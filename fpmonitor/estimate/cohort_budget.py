@@ -23,6 +23,7 @@ import scipy
 
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.averaging import Clock, averaged, clock, design_base
+from fpmonitor.estimate.criterion import Criterion
 from fpmonitor.estimate.looks import PLAIN_DRAWING, Drawing, base_cells, level_terms
 from fpmonitor.estimate.poisson import ExposureFunction
 from fpmonitor.spectrum import CohortSpectrum
@@ -231,6 +232,10 @@ class CohortTest:
         }
 
 
+# What sets must keep, and are searched by: a score that grows with the set, and limits by its size.
+Condition = Criterion | CohortTest
+
+
 def evidence_together(constants: NDArray[np.float64], added: NDArray[np.float64]) -> float:
     """Return evidence that any cohorts have together at least, whichever they are, nats.
 
@@ -276,7 +281,6 @@ def cohort_test(
 
     Args:
         wanted: Budget of each cohort, and the least share of one.
-        users: `m`, observed users.
         k, population: Anonymity threshold and `n`, users of all cohorts.
         delta, universe, drawing: Those of `looks.decision_criteria` for allowing: what other
             conditions sets must keep, and how many cohorts there are, changes nothing.

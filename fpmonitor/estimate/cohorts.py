@@ -13,12 +13,12 @@ whatever their number, seen or not, and at every look. Proofs: docs/certificate.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import scipy
 
 from fpmonitor.errors import InputError
+from fpmonitor.estimate.bounds import Interval
 from fpmonitor.estimate.exposure import subsample_exposure_probability
 from fpmonitor.policy import check_share, check_threshold
 
@@ -31,22 +31,10 @@ _BISECTIONS = 80
 _SMALLEST = 1e-300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CohortLimits:
-    """Confidence limits for one cohort; all upper limits of all cohorts hold together."""
-
-    # share_lower, share_upper: Limits of the cohort's share of the population.
-    share_lower: float
-    share_upper: float
-    # lower, upper: Limits of its exposure `Q_c(n, k)`, a share of the cohort.
-    lower: float
-    upper: float
-
-
 def cohort_limits(
     limits: Limits, spectrum: CountSpectrum, size: int = 1, *, hidden: int = 0
-) -> CohortLimits:
-    """Limits of the exposure of one cohort.
+) -> Interval:
+    """Limits of the exposure of one cohort, a share of it.
 
     With probability at least `1 - delta` no upper limit of any cohort is ever below its exposure,
     and with probability at least `1 - delta` no lower limit of any cohort is ever above it.
@@ -64,10 +52,10 @@ def cohort_limits(
     """
     low, high = share_limits(spectrum.users, limits.users, limits.delta * SHARE_LIMITS_SHARE)
     if low == 0:
-        return CohortLimits(share_lower=0.0, share_upper=high, lower=0.0, upper=1.0)
+        return Interval(lower=0.0, upper=1.0)
     log_term = limits.log_term(size, 1 - SHARE_LIMITS_SHARE)
     lower, upper = limits.of_part(spectrum, log_term, (low, high), hidden=hidden)
-    return CohortLimits(share_lower=low, share_upper=high, lower=lower, upper=upper)
+    return Interval(lower=lower, upper=upper)
 
 
 def cohort_exposure(
@@ -79,7 +67,7 @@ def cohort_exposure(
     `n = m` the observed share of its users that are in groups of fewer than `k`.
 
     Args:
-        spectrum: Count spectrum of the cohort's observed users.
+        spectrum: Of the cohort's observed users.
         k, population: Anonymity threshold and `n`, users of the whole population.
         users: `m`, observed users of all cohorts.
 
@@ -105,7 +93,6 @@ def share_limits(seen: int, users: int, delta: float) -> tuple[float, float]:
 
     Args:
         seen, users: Observed users of the cohort, and of all cohorts.
-        delta: In (0, 1).
 
     Raises:
         InputError: More users seen than there are.

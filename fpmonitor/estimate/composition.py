@@ -271,7 +271,6 @@ def composition_from_sample(
 
     Args:
         spectra: Spectrum of each API, from at least 2 users each.
-        k, population: Anonymity threshold and `n`, users.
         delta: Tolerated probability that the limit fails, in (0, 1); shared evenly by the
             marginals.
         rng: Splits each sample in two: one half ranks the values, the other bounds the tails.
@@ -303,7 +302,6 @@ def sampled_tails(
     Args:
         spectrum: Spectrum of a sample of at least 2 users.
         delta: Tolerated probability that any limit fails, in (0, 1).
-        rng: Splits the sample.
         least: Users of the ranking half that a value must have to be kept: what happened to values
             of fewer users makes no difference then.
 

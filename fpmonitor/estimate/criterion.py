@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -11,8 +11,6 @@ from fpmonitor.errors import InputError
 from fpmonitor.estimate.mixture import Mixture, log_evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from fpmonitor.spectrum import CountSpectrum
@@ -85,22 +83,6 @@ class Score:
         # Weights are multiples of a power of 2 (`averaging.averaged`): no order changes the sums.
         taken = self.weights.take(spectrum.counts, axis=1, mode="clip")
         return float(self.of_sums(taken.dot(spectrum.members.astype(float))))
-
-
-class Condition(Protocol):
-    """What sets must keep, and are searched by: a score that grows with the set, and its limits."""
-
-    @property
-    def limits(self) -> NDArray[np.float64]:
-        """Limit of the score for sets of so many APIs, not increasing."""
-
-    @property
-    def largest(self) -> int | None:
-        """Larger sets are not tested by themselves, and always hold; None: there are none."""
-
-    @property
-    def score(self) -> Callable[[CountSpectrum], float]:
-        """Number of a set with a spectrum."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -51,7 +51,6 @@ def declared_share_limits(
 
     Args:
         counts: Users with each value, shape (V,).
-        users: `m`, observed users.
         nats: `ln(1 / level)` of each value.
     """
     c = counts.astype(np.float64)
@@ -106,9 +105,7 @@ def declared_limits(
     """Lower and upper limit of the exposure where users can have `support` values, both together.
 
     Args:
-        spectrum: Count spectrum of the observed users.
         support: Number of values that users can have, seen or not, declared before they were seen.
-        k, population: Anonymity threshold and `n`, users.
         looked: Tolerated probability that one of the limits is wrong, ever or at the one look.
         others: Whether other users may have other values, of which none was seen.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,7 +45,6 @@ def naive_group_size(entropy_bits: float, population: int) -> float:
 
     Args:
         entropy_bits: `H`, bits, not negative.
-        population: `n`, users.
 
     Returns:
         Users, possibly less than one.
@@ -70,7 +68,6 @@ def misleading_factor(spectrum: CountSpectrum, *, share: float = 0.5, least: int
     entropy says nothing about.
 
     Args:
-        spectrum: Count spectrum of the sample.
         share: Share of the users, in (0, 1).
         least: Smaller groups count as groups of so many users.
 
@@ -313,34 +310,10 @@ def exposure_bound_from_entropy(entropy_bits: float, t: float) -> float:
     return min(entropy_bits / -math.log2(t), 1.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtremalDistribution:
-    """A distribution that puts as many users as its entropy allows on values of probability `t`."""
-
-    threshold: float  # `t`, the probability of each rare value.
-    values: int  # Number of rare values.
-
-    @property
-    def exposure(self) -> float:
-        """Share of the users on rare values: `Q` at any threshold just above `t`."""
-        return self.values * self.threshold
-
-    @property
-    def probabilities(self) -> NDArray[np.float64]:
-        """Probabilities of the rare values, then of the common one (if it has any)."""
-        rest = 1 - self.exposure
-        rare = np.full(self.values, self.threshold)
-        return np.append(rare, rest) if rest > 0 else rare
-
-    @property
-    def entropy_bits(self) -> float:
-        """Entropy, bits: that of the rare values plus `-r log2 r` of the common one."""
-        p = self.probabilities
-        return float(-p @ np.log2(p))
-
-
-def extremal_law(rare_entropy_bits: float, t: float) -> ExtremalDistribution:
+def extremal_law(rare_entropy_bits: float, t: float) -> NDArray[np.float64]:
     """Distribution that attains `exposure_bound_from_entropy` up to the common value's bits.
+
+    Returns the probabilities of the rare values, `t` each, and then of a common one, if any.
 
     Args:
         rare_entropy_bits: Entropy to spend on rare values, bits. The whole distribution has at most
@@ -363,7 +336,8 @@ def extremal_law(rare_entropy_bits: float, t: float) -> ExtremalDistribution:
             f"rare_entropy_bits: {rare_entropy_bits} gives {values} values of probability {t}",
             hint="between 1 and 1/t of them make a distribution",
         )
-    return ExtremalDistribution(threshold=t, values=values)
+    rest = 1 - values * t
+    return np.append(np.full(values, t), [rest] if rest > 0 else [])
 
 
 def _users_for_estimate(spectrum: CountSpectrum) -> int:

@@ -156,8 +156,6 @@ def statistical_exposure(
 
     Args:
         probabilities: Probabilities of the values, shape (s,), in [0, 1].
-        k: Anonymity threshold, users.
-        population: `n`, users.
         multiplicities: How many values have each probability, shape (s,); one each when left out.
 
     Returns:
@@ -236,7 +234,6 @@ def subsample_exposure_probability(
 
     Args:
         counts: int64, shape (s,): group sizes `c`, users, between 1 and `m`.
-        k: Anonymity threshold, users.
         population: `n`, users of the sub-database, at most `m`.
         users: `m`, users of the whole database.
 
@@ -317,7 +314,6 @@ def limits_within(
     """Limits of `Q(t)` when every probability is within `gamma` of its observed share.
 
     Args:
-        curve: Empirical exposure curve.
         gamma: Largest distance between a probability and its observed share.
         thresholds: Shares `t`, shape (s,).
         support: Number of values that users can have, seen or not; None when unknown.

@@ -95,11 +95,6 @@ def _law_of(point: NDArray[np.float64]) -> tuple[float, float]:
 def expected_exposure(spectrum: CountSpectrum, law: PowerLaw, *, k: int, population: int) -> float:
     """`Q(n, k)` as the process expects it, given the counts of those observed.
 
-    Args:
-        spectrum: Count spectrum of the sample.
-        law: The process.
-        k, population: Anonymity threshold and `n`, users.
-
     Notes:
         A value with count c has probability `Beta(c - d, t + m - c + d)`; taken in proportion to
         it, that is `Beta(c + 1 - d, ...)`, for unseen values with c = 0 (Pitman 1996, "Some

@@ -50,7 +50,6 @@ class Limits:
     Lower and upper limits each have an error probability of their own.
 
     Attributes:
-        users: `m`, observed users.
         delta: Tolerated probability that the upper limit is ever wrong, and that the lower one is.
         universe: `D`, number of APIs the limits of all of whose sets hold together, whichever are
             named after looking; None for one set that was fixed before the users were seen.

@@ -22,7 +22,7 @@ from fpmonitor.estimate.averaging import Fakes
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.linking import function_of
 from fpmonitor.estimate.margins import Cells
-from fpmonitor.estimate.mixture import design_menu
+from fpmonitor.estimate.mixture import design_menu, design_others
 from fpmonitor.estimate.poisson import ExposureFunction, poisson_laws, useful_mean
 from fpmonitor.policy import NO_DEPARTURE, UNIVERSE, check_sample, check_share, check_threshold
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from fpmonitor.estimate.averaging import Base
     from fpmonitor.estimate.exposure import Sign
     from fpmonitor.estimate.mixture import Menu, Mixture
     from fpmonitor.policy import Departure, Look, SampleModel
@@ -534,14 +535,29 @@ def _menu(
     whole: bool,
 ) -> Menu:
     """Design the tests of a base; they follow from the question alone."""
+    cells, asked = _designed_for(serving, function, budget, sign)
+    others = _others(serving, function, budget, sign=sign) if whole else ()
+    return design_menu(cells, log_term=log_term, others=others, **asked)
+
+
+# Apart from the menu: nine tenths of its time, and questions at other levels have the same.
+@lru_cache(maxsize=64)
+def _others(
+    serving: Serving, function: ExposureFunction, budget: float, *, sign: Sign
+) -> tuple[Base, ...]:
+    cells, asked = _designed_for(serving, function, budget, sign)
+    return design_others(cells, **asked)
+
+
+def _designed_for(
+    serving: Serving, function: ExposureFunction, budget: float, sign: Sign
+) -> tuple[Cells, dict[str, Any]]:
+    """Return what all designs of a side have in common."""
     cells, share = base_cells(serving, function, min(budget, SHARPEST))
-    return design_menu(
-        cells,
-        sign=sign,
-        budget=budget,
-        log_term=log_term,
-        share=share,
-        monotone=sign < 0 or function.population <= _FREE_FROM * cells.laws.mean,
-        fakes=serving.fakes if sign < 0 else 0.0,
-        whole=whole,
-    )
+    return cells, {
+        "sign": sign,
+        "budget": budget,
+        "share": share,
+        "monotone": sign < 0 or function.population <= _FREE_FROM * cells.laws.mean,
+        "fakes": serving.fakes if sign < 0 else 0.0,
+    }

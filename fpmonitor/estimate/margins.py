@@ -99,7 +99,7 @@ class Cells:
         laws, means = self.laws, self.laws.means[1:]
         exponents = sign * laws.atoms * weights[laws.weight_of_atom]
         excess = np.expm1(exponents)
-        above = means * (laws.rates[1:] @ excess + ACCURACY * (laws.rates[1:] @ np.abs(excess)))
+        above = self._excess_of_moments(excess)
         # Both forms of one number: near 1 only the excess keeps its digits, near 0 only the sum.
         moments = laws.unweighted[1:] + means * (laws.rates[1:] @ np.exp(exponents))
         moments *= 1 + ACCURACY
@@ -111,25 +111,31 @@ class Cells:
         # how far the logarithm of a chord may be above the chord of the logarithms
         apart = np.abs(high - low)
         bend = np.minimum(np.expm1(np.minimum(apart, 8)) ** 2 / 8, apart)
-        bounds = np.full(laws.means.size, -np.inf)
-        # Each grid point is the end of two cells, and must cover both.
-        bounds[1:-1] = (low + bend) / means[:-1]
-        bounds[2:] = np.maximum(bounds[2:], (high + bend) / means[1:])
-        bounds[0] = self._first_cell(excess)
-        return bounds
+        return self._covering(low + bend, high + bend, excess)
 
     def marked_bounds(self, weights: NDArray[np.float64], sign: Sign) -> NDArray[np.float64]:
         """Corrected `(E f(C) - 1) / lambda`, per user, as `bounds`: for scores of marked users.
 
         The mean itself is what must stay below chords, so its rise above them is all there is.
         """
+        excess = np.expm1(sign * self.laws.atoms * weights[self.laws.weight_of_atom])
+        above, rise = self._excess_of_moments(excess), self._rise(weights, sign)
+        return self._covering(above[:-1] + rise, above[1:] + rise, excess)
+
+    def _excess_of_moments(self, excess: NDArray[np.float64]) -> NDArray[np.float64]:
+        """`E f(C) - 1` at the positive means, or a little more, by `f - 1` at the atoms."""
         laws, means = self.laws, self.laws.means[1:]
-        excess = np.expm1(sign * laws.atoms * weights[laws.weight_of_atom])
-        above = means * (laws.rates[1:] @ excess + ACCURACY * (laws.rates[1:] @ np.abs(excess)))
-        rise = self._rise(weights, sign)
-        bounds = np.full(laws.means.size, -np.inf)
-        bounds[1:-1] = (above[:-1] + rise) / means[:-1]
-        bounds[2:] = np.maximum(bounds[2:], (above[1:] + rise) / means[1:])
+        return means * (laws.rates[1:] @ excess + ACCURACY * (laws.rates[1:] @ np.abs(excess)))
+
+    def _covering(
+        self, low: NDArray[np.float64], high: NDArray[np.float64], excess: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Bounds per user at all means, from what each cell must have at its two ends."""
+        means = self.laws.means[1:]
+        bounds = np.full(self.laws.means.size, -np.inf)
+        # Each grid point is the end of two cells, and must cover both.
+        bounds[1:-1] = low / means[:-1]
+        bounds[2:] = np.maximum(bounds[2:], high / means[1:])
         bounds[0] = self._first_cell(excess)
         return bounds
 

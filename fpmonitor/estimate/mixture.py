@@ -213,17 +213,14 @@ def design_menu(
     share: float,
     monotone: bool,
     fakes: float = 0.0,
-    whole: bool = True,
+    others: tuple[Base, ...] | None = None,
 ) -> Menu:
     """Design all that decides one budget; it depends on no data.
 
-    Parameters as of `design_base`; `whole` as `whole_menu` of `looks.decision_criteria`.
+    Parameters as of `design_base`; `others` as `design_others` makes them, or none of them.
     """
-    if sign < 0:
-        # Only for limits from above: docs/certificate/menu.md.
-        cells = cells.capped(budget)
     first = design_base(
-        cells,
+        _cells_of_side(cells, sign, budget),
         sign=sign,
         budget=budget,
         log_term=log_term,
@@ -231,12 +228,26 @@ def design_menu(
         monotone=monotone,
         fakes=fakes,
     )
-    if not whole:
+    if others is None:
+        others = design_others(
+            cells, sign=sign, budget=budget, share=share, monotone=monotone, fakes=fakes
+        )
+    if not others:
         return Menu.alike([first])
+    rest = (1 - _FIRST) / len(others)
+    shares = np.array([_FIRST, *[rest] * len(others)]) * (1 - _ROUNDING)
+    return Menu(bases=(first, *others), shares=shares)
+
+
+def design_others(
+    cells: Cells, *, sign: Sign, budget: float, share: float, monotone: bool, fakes: float = 0.0
+) -> tuple[Base, ...]:
+    """Design what stands beside the first of a menu, whatever its level; parameters as there."""
+    cells = _cells_of_side(cells, sign, budget)
     references = _ALLOWING if sign < 0 else _BLOCKING
     if sees_far(cells.laws.mean, cells.laws.function):
         references = references[:_FAR]
-    others = [
+    return tuple(
         _designed(
             cells,
             reference_shares(cells, budget, reference),
@@ -247,10 +258,12 @@ def design_menu(
             fakes=fakes * cells.laws.mean,
         )
         for reference in references
-    ]
-    rest = (1 - _FIRST) / len(others)
-    shares = np.array([_FIRST, *[rest] * len(others)]) * (1 - _ROUNDING)
-    return Menu(bases=(first, *others), shares=shares)
+    )
+
+
+def _cells_of_side(cells: Cells, sign: Sign, budget: float) -> Cells:
+    """Cells that a side's designs are made for: capped ones for limits from above alone."""
+    return cells.capped(budget) if sign < 0 else cells  # docs/certificate/menu.md
 
 
 def _designed(

@@ -22,7 +22,6 @@ from fpmonitor.estimate.exposure import Sign, biased_exposure, steepest_fall
 from fpmonitor.estimate.saddle_point import log_binomial, log_poisson
 from fpmonitor.policy import AS_OBSERVED, Factors
 
-MAX_COUNT = 4_000_000  # larger groups need not be counted: their relative noise is below 0.05 %
 USERS_PER_MEMBER = 1000  # more sampled users per user of the population add nothing
 _DANGEROUS = 1 - 1e-4  # exposure probabilities above this count as 1 in the choice of weights,
 _HARMLESS = 1e-3  # below this share of the budget as 0
@@ -189,7 +188,7 @@ def small_group_laws(k: int, population: int) -> PoissonLaws:
 
 
 def useful_mean(
-    mean: float, function: ExposureFunction, budget: float, largest_count: float = MAX_COUNT
+    mean: float, function: ExposureFunction, budget: float, largest_count: float
 ) -> float:
     """Mean number of users worth keeping: `mean`, or less where more would not sharpen anything."""
     # By the least factor: such a share of the sample may be a smaller one of the population.

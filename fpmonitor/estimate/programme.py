@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -64,9 +63,7 @@ def sharpest_weights(
     """Tilted free weights that decide exposures nearest to the budget, shape (W,).
 
     Args:
-        laws: Distributions of the counts.
         sign: -1 for an upper limit, +1 for a lower limit.
-        budget: `Q*`, a share of the users.
         log_term: `ln(1 / level)`, nats.
         monotone: Whether the weights must not be negative nor increase with the count.
         fakes: Number of rows that are no users.
@@ -203,7 +200,6 @@ class _Programme:
 
         # The edge above the budget is enough: with all vertices of each tilt's envelope, ten limits
         # took 2.0 s, and 1.3 s so.
-        @cache
         def share(place: int) -> float:
             tilt = tilts[place]
             level = self._level(self._bounds(self.sign * tilt * self.laws.atoms * weights)[0])

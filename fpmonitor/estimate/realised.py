@@ -81,12 +81,6 @@ def average_budget(
 
     For every distribution, all sets of the candidates with at most this exposure have a realised
     share of at most `budget`, with probability at least `1 - delta`.
-
-    Args:
-        k, population: Anonymity threshold and `n`, users.
-        budget: `Q*`, a share of the users, in (0, 1).
-        delta: In (0, 1).
-        candidates: Number of APIs.
     """
     log_term = math.log(math.comb(candidates, candidates // 2)) - math.log(delta)
     # As the decimal that was typed: 0.29 * 100 is below 29, and 29 would be too many.

@@ -58,7 +58,6 @@ def fit_law(spectrum: CountSpectrum, *, population: int, power: float = 0.0) -> 
     the distribution as it was at the start where the data say nothing.
 
     Args:
-        spectrum: Count spectrum of the sample.
         population: `n`, users; the distribution reaches down to a thousandth of one of them.
         power: Of the probability, which the shares of the users begin with; 0 is log-uniform.
 
@@ -122,7 +121,6 @@ def users_needed(
         sets: Count spectrum of each set, and its number of APIs.
         tests: Designs those of so many users; the first of the menu are enough.
         users: `m`, users observed so far.
-        population: `n`, users.
         generator: Of the paths, which are the same for all sets.
 
     Notes:

@@ -56,5 +56,6 @@ def draw_by_shares(
     failing = [np.flatnonzero(drawn == s)[size : size + 1] for s, size in enumerate(sizes)]
     end, binding = min((int(at[0]), s) for s, at in enumerate(failing) if at.size)
     wanted = np.bincount(drawn[:end], minlength=shares.size)
-    taken = [order[strata[order] == s][:number] for s, number in enumerate(wanted)]
+    shuffled = strata[order]
+    taken = [order[shuffled == s][:number] for s, number in enumerate(wanted)]
     return np.sort(np.concatenate(taken)), binding

@@ -110,7 +110,6 @@ def value_limits(
 
     Args:
         users: `m`, users that the values were chosen from, exactly.
-        k, population: Anonymity threshold and `n`, users.
         delta: Tolerated probability that any of the upper limits is wrong, and that any lower one
             is.
         tests: Number of sets whose limits hold together, fixed before the values were chosen.

@@ -109,6 +109,7 @@ def _changes(settings: Mapping[str, Any], site: str | None) -> dict[str, Any]:
             if patch["op"] in {"add", "replace"} and _is_change(patch["value"]):
                 if isinstance(domain, str) and site_matches(site, domain):
                     changes[path] = patch["value"]
+            # What takes a change back counts wherever it may: doubt goes against the list.
             elif may_match(site, domain):
                 if "/apiChanges".startswith(patch["path"]):  # of all, or of all settings
                     changes.clear()

@@ -280,6 +280,7 @@ class ControlExporter:
         (blocked, allowed), product = _divided(actions), self.product
         usable = self._usable(blocked, product, options)
 
+        # Only where a control was left out: it chooses all of them again.
         @cache
         def with_breakage() -> list[Control]:
             return self._chosen(actions, replace(options, allow_breakage=True))
@@ -349,6 +350,8 @@ def choose(
     for api in blocked:
         if effect_of(api, chosen, product) in HIDING:
             continue
+        # First what hides, or is said to; of the rest the strongest. Then the fewest allowed APIs,
+        # the fewest others, and the order of the table, so that the same decision has one list.
         costs = [
             (
                 effect not in _SOUGHT,
@@ -402,6 +405,7 @@ def changed_by(
     controls: Iterable[Control], apis: Iterable[str], product: Product = BELIEVED
 ) -> list[str]:
     """Those of some APIs whose value the controls change."""
+    # Without what the product lacks: an API that is not there is not changed.
     controls, product = list(controls), Product(evidence=product.evidence)
     return [api for api in apis if effect_of(api, controls, product) not in {None, "unchanged"}]
 
@@ -439,22 +443,18 @@ def judge(
     product: Product,
 ) -> ApiVerdict:
     """Verdict on one API when `chosen` are set."""
-    api, means = action.means, other_name(action)
+    api = action.means
     acting = [control for control in chosen if control.effect_on(api)]
     effect = effect_of(api, chosen, product)
+    decided = ApiVerdict(
+        api=action.api, means=other_name(action), outcome=action.outcome, verdict="exact"
+    )
     if effect is None and not is_known(api):
-        return ApiVerdict(
-            api=action.api,
-            outcome=action.outcome,
-            verdict="unknown",
-            note=_unknown(action.api),
-        )
+        return replace(decided, verdict="unknown", note=_unknown(action.api))
     if not action.is_withheld:
         changed = bool(changed_by(chosen, [api], product))
-        return ApiVerdict(
-            api=action.api,
-            means=means,
-            outcome=action.outcome,
+        return replace(
+            decided,
             verdict="over-blocking" if changed else "exact",
             effect=effect,
             controls=names(acting),
@@ -464,10 +464,8 @@ def judge(
     if ways:
         effect = "evaded"
     if effect not in HIDING:
-        return ApiVerdict(
-            api=action.api,
-            means=means,
-            outcome=action.outcome,
+        return replace(
+            decided,
             verdict=_SHORT_OF_HIDING.get(effect, "impossible"),
             effect=effect,
             controls=names(acting),
@@ -477,10 +475,8 @@ def judge(
         )
     hiding = [control for control in acting if control.hides(api)]
     others = collateral(hiding, *_divided(actions), product)
-    return ApiVerdict(
-        api=action.api,
-        means=means,
-        outcome=action.outcome,
+    return replace(
+        decided,
         verdict="over-blocking" if others else "exact",
         effect=effect,
         controls=names(hiding),
@@ -559,4 +555,5 @@ def _comments(
             "Names not known to fpmonitor, so that nothing is done about them: "
             f"{', '.join(unknown)}"
         )
+    # Names come from the logs of strangers: after a line end the rest would be a rule.
     return tuple(printable(line) for line in lines)

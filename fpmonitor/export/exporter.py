@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.export.controls import Control, Effect
-    from fpmonitor.export.crowds import Crowds
     from fpmonitor.export.headline import Headline
     from fpmonitor.export.lists import ApiAction, Outcome
+    from fpmonitor.unit import Unit
 
 Enforcement = Literal[
     "exact", "over-blocking", "untried", "by-passable", "header-only", "impossible", "unknown"
@@ -29,6 +29,22 @@ _SITE = re.compile(
 )
 # Without quotes, spaces and semicolons, which would end it in a header or a setting.
 _REPORT_URL = re.compile(r"https://[A-Za-z0-9.-]+(?::\d+)?(?:/[A-Za-z0-9._~/-]*)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crowds:
+    """What at least k users share, and how many users there are."""
+
+    users: int
+    unit: Unit
+    # API -> values that at least k users share: `v` and the text, or `u` for undefined. An API that
+    # cannot be compared is not there.
+    values: Mapping[str, Sequence[str]]
+    why: Mapping[str, str]  # API that cannot be compared -> why.
+    # The recommended set, and the largest allowed ones, of APIs that can be compared.
+    sets: Sequence[tuple[str, ...]]
+    # For each of them the combinations of values that at least k users share.
+    tuples: Sequence[Sequence[tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

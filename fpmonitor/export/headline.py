@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING
 
 from fpmonitor.export.controls import BELIEVED
 from fpmonitor.export.effect import left_readable, left_unchanged
+from fpmonitor.policy import DOWN, UP, as_written, per_cent, rounded
 from fpmonitor.vocabulary import base_api, known_apis
 
 if TYPE_CHECKING:
@@ -19,12 +19,10 @@ if TYPE_CHECKING:
 
 def between_shares(limits: tuple[float, float]) -> str:
     """Write limits of a share in per cent, to two digits: the lower one down, the upper one up."""
-    rounded = (
-        # By its decimals: as a product of floats, 7 % is a little more.
-        Context(prec=2, rounding=away).create_decimal(100 * Decimal(repr(float(limit))))
-        for limit, away in zip(limits, (ROUND_FLOOR, ROUND_CEILING), strict=True)
+    low, high = (
+        f"{rounded(100 * as_written(limit), away, digits=2):f}"
+        for limit, away in zip(limits, (DOWN, UP), strict=True)
     )
-    low, high = (f"{float(limit):g}" for limit in rounded)
     return high if low == high else f"{low} to {high}"
 
 
@@ -82,7 +80,7 @@ class Headline:
 
     @property
     def _exposure(self) -> str:
-        budget = f"{100 * self.budget:.6g} % of the users"
+        budget = f"{per_cent(self.budget)} % of the users"
         if self.limits is not None:
             return f"expose {between_shares(self.limits)} % of the users"
         if self.verdict == "allow":

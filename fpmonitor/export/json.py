@@ -64,7 +64,7 @@ def _check(text: str) -> list[str]:
     """Problems of a list."""
     try:
         content = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # "[[[[..." of anybody
         return [f"not JSON: {error}"]
     if not isinstance(content, dict):
         return ["not a JSON object"]

@@ -119,6 +119,7 @@ def _transform(component: Component, level: int, place: int) -> dict[str, Any]:
         step is not None and step == int(step) for step in steps
     ):
         whole = [int(step) for step in steps if step is not None]
+        # By 5 and then by 10 is by 10; by 4 and then by 6 is not by 6.
         if all(coarse % fine == 0 for fine, coarse in pairwise(whole)):
             return {"round": whole[-1]}
     if len(maps) > 1 or not set(transform_words) <= set(Transform.__struct_fields__):

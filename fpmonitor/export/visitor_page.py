@@ -19,7 +19,7 @@ from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
-    from fpmonitor.export.crowds import Crowds
+    from fpmonitor.export.exporter import Crowds
 
 _TABLE = re.compile(r'<script type="application/json" id="table">(.*?)</script>', re.DOTALL)
 _WITHOUT = "export: visitor-page compares with users, and none were named"

@@ -36,7 +36,7 @@ from fpmonitor.answers.standing import (
     vanished,
 )
 from fpmonitor.decide.evidence import identity_of
-from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.errors import UndecidableError, UnknownNameError, some_of
 from fpmonitor.estimate.kept_weights import kept, take_in
 from fpmonitor.export.exporter import printable
 from fpmonitor.monitor import ledger_of, windows_that_decide
@@ -363,7 +363,8 @@ class Look:
         if users >= k and not told:
             return [problem("future", "visits", of="")]
         return [
-            problem("future", what, of=_of_logs(names or [what])) for what, names in told.items()
+            problem("future", what, of=f" of {some_of(names or [what], 1)}")
+            for what, names in told.items()
         ]
 
     def _name(self, log: str) -> str:
@@ -381,7 +382,7 @@ class Look:
     ) -> dict[str, Any]:
         """Return what others are told: what is certain now, what to do, and the last check."""
         settings, decision = self.settings, self.settings.decision
-        known = {(one.kind, one.what) for one in (before.problems if before else ())}
+        known = before.told if before else set()
         body: dict[str, Any] = {
             "list": settings.list_key,
             "was": None if before is None else before.state,
@@ -452,11 +453,6 @@ class Look:
             return report_check(users, decision).limits
         except UndecidableError:
             return {}
-
-
-def _of_logs(names: Sequence[str]) -> str:
-    first, *rest = names
-    return f" of {first}{f' and {len(rest):,} more' if rest else ''}"
 
 
 def standing_of(standing: str | None) -> Standing | None:

@@ -66,6 +66,7 @@ def decision_of(
         weights=weights,
         exposure=lambda tied: [float(frozenset(one) != chosen) for one in tied],
     )
+    utility = utility_of(best, weights)
     decision = replace(
         begun,
         made=datetime.now(UTC).date(),
@@ -75,11 +76,11 @@ def decision_of(
         allow=allow,
         block=_listed(search.block),
         undecided=_listed(search.refused - search.block),
-        recommended=best.apis,
+        recommended=best,
         weights=dict(weights or {}),
-        utility=best.weight,
+        utility=utility,
         # A search that was cut short bounds nothing below all APIs together.
-        utility_bound=best.weight if complete else utility_of(evident, weights),
+        utility_bound=utility if complete else utility_of(evident, weights),
         complete=complete,
         evaluated=search.limits,
     )
@@ -127,6 +128,7 @@ class _Borders:
 
     def _settle(self, apis: frozenset[str]) -> None:
         if not self._is_within(apis):
+            # In one order, so that the same answers give the same lists.
             for api in sorted(apis):
                 if not self._is_within(apis - {api}):
                     apis -= {api}

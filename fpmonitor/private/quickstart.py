@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from fpmonitor.errors import UndecidableError
+from fpmonitor.policy import UP
 from fpmonitor.private.files import encode
 from fpmonitor.private.folder import RoleFolder, make_pilot
 from fpmonitor.private.group import SealedChannel
@@ -33,20 +33,13 @@ _ARROWHEAD = svg.tag(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Quickstart:
-    """What two rounds gave; `study` are its terms, `users` those who answered."""
-
-    study: Study
-    users: int
-    selection: Selection
-    comparison: JointComparison
-
-
-def two_rounds(pilot: Path, terms: Study, holders: Sequence[Mapping[str, str]]) -> Quickstart:
+def two_rounds(
+    pilot: Path, terms: Study, holders: Sequence[Mapping[str, str]]
+) -> tuple[Selection, JointComparison]:
     """Make a pilot in a new folder, and collect two rounds from users by their tokens.
 
     The folder then has the requests, the selection, and in each role's folder what it holds.
+    Returns what the curator chose, and what the analyst saw of it.
 
     Raises:
         UndecidableError: No API is within the budget, or there are too few users.
@@ -66,15 +59,14 @@ def two_rounds(pilot: Path, terms: Study, holders: Sequence[Mapping[str, str]]) 
         joint = channel(ask, holders)[chosen]
     finally:
         channel.close()
-    compared = compare_with_joint(study, selection.recommended, joint)
-    return Quickstart(study, len(holders), selection, compared)
+    return selection, compare_with_joint(study, selection.recommended, joint)
 
 
-def picture(found: Quickstart) -> str:
+def picture(selection: Selection, compared: JointComparison) -> str:
     """Return an SVG of who learned what."""
-    users, apis = found.users, len(found.study.apis)
-    together = len(found.selection.recommended.apis)
-    promised, exposed = found.selection.promise.upper, found.comparison.empirical
+    users, apis = compared.users, len(selection.singles)
+    together = len(selection.recommended.apis)
+    promised, exposed = selection.promise.upper, compared.empirical
     boxes = (
         (20, 100, "users", f"{users:,}, with {apis} APIs each", "keep their records"),
         (330, 100, "shuffler", f"{users * (apis + 1):,} sealed messages", "who sent, and no value"),
@@ -85,7 +77,7 @@ def picture(found: Quickstart) -> str:
         (210, 140, 326, 140, "sealed twice", 268, 132),
         (520, 125, 646, 70, "mixed", 570, 86),
         (520, 155, 646, 210, "mixed", 570, 202),
-        (745, 100, 745, 176, f"signs: at most {percent(promised, 2)} exposed", 634, 144),
+        (745, 100, 745, 176, f"signs: at most {percent(promised, 2, away=UP)} exposed", 634, 144),
     )
     parts = [svg.tag("defs", _ARROWHEAD)]
     for x1, y1, x2, y2, label, x, y in arrows:

@@ -192,7 +192,7 @@ def heaviest_set(
     """
     study = knowledge.study
     safe = [apis for apis in knowledge.asked if knowledge.limit(apis).upper <= study.budget]
-    start = recommend(safe, weights=weights).apis
+    start = recommend(safe, weights=weights)
     search = _Search(knowledge, weights, start)
     search.explore((), 0)
     return _extended(knowledge, search.best, weights), search.complete

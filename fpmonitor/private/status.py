@@ -11,6 +11,7 @@ from collections.abc import (
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fpmonitor.policy import upward
 from fpmonitor.private.store import Outcome  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.private.study import RecipientRole, Role  # noqa: TC001 -- msgspec reads them
 
@@ -171,5 +172,5 @@ def spent(asks: Sequence[Reconciliation]) -> str:
     also = f"; {endless:,} more have no finite epsilon" if endless else ""
     return (
         f"a user who answers {len(levels):,} randomised requests, of {epochs:,} epochs, has "
-        f"spent epsilon {sum(levels):.3g}{also}"
+        f"spent epsilon {upward(sum(levels), 3)}{also}"
     )

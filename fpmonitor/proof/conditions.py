@@ -62,14 +62,7 @@ _Share = tuple[arb, arb, arb, arb, list[float]]
 _OF_SIDE = ("delta", "bases", "universe", "nats", "k", "population", "users")
 
 
-class _Told(DesignProof):
-    """One part of the sum: what a user of the cohort adds, and what there is without users."""
-
-    by_user: arb
-    constant: arb
-
-
-class _Part(_Told):
+class _Part(DesignProof):
     """One design for cohorts."""
 
     def __init__(self, content: dict[str, Any], shared: Shared | None = None) -> None:
@@ -105,7 +98,7 @@ class _Part(_Told):
         self.line()
 
 
-class _Unseen(_Told):
+class _Unseen(DesignProof):
     """What rules out cohorts of whom few were seen: a design without a score."""
 
     def __init__(self, unseen: dict[str, Any], side: dict[str, Any], least_share: float) -> None:
@@ -250,7 +243,7 @@ class Conditions:
                 designs, unseen = _parts_of(content)
             except REFUSED:
                 return
-            parts: list[_Told] = [*designs, unseen]
+            parts: list[_Part | _Unseen] = [*designs, unseen]
             self.parts = [
                 (one.share, one.constant, one.by_user, one.scale, one.content["weights"])
                 for one in parts

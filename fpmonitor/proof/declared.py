@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import scipy
 from flint import arb, ctx
@@ -69,14 +69,6 @@ def finder(content: Mapping[str, Any]) -> Finder | None:
     if [finding.answer for finding in check_declared(content)] != ["proved"]:
         return None
     return DeclaredProof(content).find
-
-
-class ProvedLimits(NamedTuple):
-    """Least and largest share of a value, and how many values have them."""
-
-    values: int
-    low: arb
-    high: arb
 
 
 class DeclaredProof(Exposing):
@@ -144,15 +136,13 @@ class DeclaredProof(Exposing):
     def _limits(self, counts: Mapping[int, int], support: int) -> tuple[arb, arb]:
         """Return limits of the exposure that are beyond those of the theorem."""
         nats = (support / (self.delta * exact(1 - UNSEEN))).log()
-        seen = [
-            ProvedLimits(values, *self._shares(count, nats)) for count, values in counts.items()
-        ]
         unseen = support - sum(counts.values())
         sets = arb(math.comb(support, unseen)) * (support + 1) / (self.delta * exact(UNSEEN))
         _, together = self._shares(0, sets.log())
         least = most = arb(0)
         safest, safe = arb(0), arb(0)
-        for values, low, high in seen:
+        for count, values in counts.items():
+            low, high = self._shares(count, nats)
             at = low * self._exposed(low), high * self._exposed(high)
             # p F(p) rises up to one share and falls beyond it: largest there, or at the nearer end.
             falls = at[0] if self._slope(low) <= 0 else self._peak

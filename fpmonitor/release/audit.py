@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from fpmonitor.errors import InputError
-from fpmonitor.policy import check_share
+from fpmonitor.policy import DOWN, UP, as_written, check_share, rounded
 from fpmonitor.release.attacks import (
     MAX_HASH_BITS,
     AttackResult,
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 WEIGHT = "weight"
 # Of a row that a table gives no probability: attacks divide by weights.
 _SMALLEST = 1e-300
-_QUANTILES = (0.0, 0.5, 1.0)
+_QUANTILES = {"least": 0.0, "median": 0.5, "largest": 1.0}
 _DELTA = 0.05  # that the verdict is wrong
-_ATTEMPTS = 20
+_ATTEMPTS = 20  # of which one finds a user with probability 0.9999
 _HEADROOM_BITS = 7  # counts compose to a predicate of weight 2^-7 / n, with the baseline 0.8 %
 
 
@@ -45,14 +45,15 @@ Verdict = Literal["singles out", "gives values away", "within chance", "could no
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistributionAudit:
+class DistributionAudit(Members):
     """What the attack on a release achieves if fresh records come from one distribution."""
+
+    JSON: ClassVar[str] = "distribution verdict low_weight_share predicate_weights attack"
 
     distribution: str  # Of a fresh record, which weights of predicates are probabilities of.
     # Share of the rows on whose users a predicate of 1 in the row's size is of low weight.
     low_weight_share: float
-    # Least, median and largest weight of such predicates.
-    predicate_weights: tuple[float, float, float]
+    predicate_weights: Mapping[str, float]  # `least`, `median` and `largest` of such predicates.
     attack: AttackResult  # Hash predicates on rows of the release.
 
     @property
@@ -61,17 +62,6 @@ class DistributionAudit:
         if self.attack.singles_out:
             return "singles out"
         return "within chance" if self.low_weight_share else "could not be tested"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what was found as the CLI prints it."""
-        least, median, largest = self.predicate_weights
-        return {
-            "distribution": self.distribution,
-            "verdict": self.verdict,
-            "low_weight_share": self.low_weight_share,
-            "predicate_weights": {"least": least, "median": median, "largest": largest},
-            "attack": self.attack.to_json(),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +112,10 @@ class ReleaseAudit(Members):
     def in_plain_words(self) -> str:
         """One paragraph: what singling out means here, and what was found."""
         worst = self.worst
+        lower, upper = (
+            f"{rounded(100 * as_written(limit), away):f}"
+            for limit, away in ((worst.attack.lower, DOWN), (worst.attack.upper, UP))
+        )
         said = {
             "singles out": "The release lets its readers single out users in this sense.",
             "gives values away": f"The release gives values away: {self._given_away}.",
@@ -138,7 +132,7 @@ class ReleaseAudit(Members):
             f"description is was measured in {len(self.distributions)} ways; the worst is by "
             f"{worst.distribution}. With the release in "
             f"hand, {100 * worst.attack.success:.3g} % of the attempts succeeded (between "
-            f"{100 * worst.attack.lower:.3g} and {100 * worst.attack.upper:.3g} %). {said}"
+            f"{lower} and {upper} %). {said}"
         )
 
     @property
@@ -230,11 +224,11 @@ def _by_distribution(
     filled = sizes > 0
     predicates = (weights / np.maximum(sizes, 1))[filled]
     unconstrained = hash_shares(sizes[filled], weights[filled], weight=limit)
-    least, median, largest = np.quantile(predicates, _QUANTILES)
+    quantiles = np.quantile(predicates, [*_QUANTILES.values()]).tolist()
     return DistributionAudit(
         distribution=name,
         low_weight_share=float(np.mean(unconstrained * sizes[filled] >= 1)),
-        predicate_weights=(float(least), float(median), float(largest)),
+        predicate_weights=dict(zip(_QUANTILES, quantiles, strict=True)),
         attack=replace(attack, attack=f"{attack.attack}; weights by {name}"),
     )
 

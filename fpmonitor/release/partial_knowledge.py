@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fpmonitor.errors import PolicyError
-from fpmonitor.policy import MAX_POPULATION
+from fpmonitor.policy import MAX_POPULATION, upward
 from fpmonitor.release.binomial import log_pmf, log_tail, tail_ratio
 
 MAX_EPSILON = 500.0
@@ -472,13 +472,14 @@ def pitfalls(users: int, probability: float, *, k: int, epsilon: float) -> list[
     bare = count_delta(users, probability, epsilon)
     no_absent_value = (
         "the number of users without a value must stay unknown: where everybody has one, a single "
-        f"suppressed count follows from the others; delta is {bare:.3g} then, not {threshold:.3g}"
+        f"suppressed count follows from the others; delta is {upward(bare, 3)} then, not "
+        f"{upward(threshold, 3)}"
     )
     planted = min(k - 1, users - 1)
     active = active_delta(users, probability, k, epsilon, planted=planted)
     active_attacker = (
         f"records must not be planted; after {planted} fake users of the same value only the "
-        f"other real ones hide a user, and delta against absence is {active:.3g}"
+        f"other real ones hide a user, and delta against absence is {upward(active, 3)}"
     )
     return [no_absent_value, active_attacker]
 

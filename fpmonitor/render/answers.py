@@ -11,7 +11,8 @@ from fpmonitor.decide.guarantee import (
     unobserved,
     who_was_drawn,
 )
-from fpmonitor.errors import some_of
+from fpmonitor.errors import shortened, some_of
+from fpmonitor.policy import DOWN, UP, per_cent, sureness
 from fpmonitor.render.check_files import check_sentences, named_set
 from fpmonitor.render.forecasts import forecast_table
 from fpmonitor.render.numbers import at_most, between, count, decimal, percent
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from fpmonitor.answers.counts import CountsExposure
     from fpmonitor.answers.curve import CurveReport
     from fpmonitor.answers.demand import DemandLine
-    from fpmonitor.answers.exposure import BoundsReport, EntropyLine, ExposureReport
+    from fpmonitor.answers.exposure import EntropyLine, ExposureReport
     from fpmonitor.answers.panel import MovedValue
     from fpmonitor.answers.rank import RankedSet, Ranking
     from fpmonitor.answers.scripts import ScriptReport
@@ -42,6 +43,7 @@ _SHOWN_SETS = 40
 _SHOWN_POINTS = 30
 _SHOWN_COHORTS = 20
 _SHOWN_VALUES = 3
+_LONGEST_VALUE = 60
 _SMALLEST_P = 1e-99
 _INTERVAL = ("lower", "upper", "width")
 _WHOLE = 99.5  # factors are whole numbers from here on
@@ -59,7 +61,10 @@ _OFF_BY = (
     "users, of the worst 1 %."
 )
 # Members of an exposure that CSV can hold one of, and the options that ask for them.
-_DETAILS = {"bounds": "bounds", "trust": "trust", "entropies": "entropies", "cohorts": "given"}
+_DETAILS = {
+    **{name: name for name in ("bounds", "trust", "entropies", "followed")},
+    "cohorts": "given",
+}
 
 
 def exposures(reports: Sequence[ExposureReport]) -> Output:
@@ -117,7 +122,7 @@ def _exposure_table(reports: Sequence[ExposureReport]) -> Table:
             *columns("text", "API set"),
             *columns("share", "observed", "lower", "upper"),
             *columns("share", *(["linkable"] if len(reports) > 1 else [])),
-            TableColumn(f"0 to {percent(widest, 2)}", "bar"),
+            TableColumn(f"0 to {percent(widest, 2, away=UP)}", "bar"),
         ],
         rows=[_exposure_row(report, widest, several=len(reports) > 1) for report in reports],
     )
@@ -131,7 +136,7 @@ def linked_note(reports: Sequence[ExposureReport]) -> str:
             "`linkable`: with these APIs alone, no method links the visits of a larger share of "
             f"{users}."
         )
-    most = percent(reports[0].linked.upper, 2)
+    most = percent(reports[0].linked.upper, 2, away=UP)
     return f"No method that uses these APIs alone links the visits of more than {most} of {users}."
 
 
@@ -188,8 +193,8 @@ def in_short_limits(reports: Sequence[ExposureReport]) -> str:
     if sample.look == "first":
         looks = f"{FIRST_LOOK} {looks}"
     return (
-        f"Each limit is {100 * (1 - report.delta):.6g} % sure, for a set named before looking. "
-        f"{looks} It limits the average over populations of {report.population:,} users. "
+        f"Each limit is {sureness(report.delta, times=100)} % sure, for a set named before "
+        f"looking. {looks} It limits the average over populations of {report.population:,} users. "
         f"Assumes the {report.users:,} observed users and theirs are {draws(sample)}. "
         f"{unobserved(sample)}"
     ).rstrip()
@@ -218,7 +223,7 @@ def _exposure_row(report: ExposureReport, widest: float, *, several: bool) -> tu
         *_estimates(report, "empirical"),
         report.lower,
         report.upper,
-        *([f"≤ {percent(report.linked.upper, 2)}"] if several else []),
+        *([f"≤ {percent(report.linked.upper, 2, away=UP)}"] if several else []),
         bar(
             report.lower,
             report.empirical,
@@ -265,8 +270,8 @@ def _factors(line: ExposureReport | RankedSet) -> tuple[Cell, ...]:
 def _detail_tables(report: ExposureReport) -> Iterator[Table]:
     given = f" given {', '.join(report.given)}" if report.given else ""
     of = ", ".join(report.apis) + given
-    if report.bounds is not None:
-        yield _bounds_table(of, report.bounds)
+    if report.bounds:
+        yield _bounds_table(of, report)
     if report.trust:
         yield _trust_table(of, report.trust)
     if report.cohorts is not None:
@@ -281,7 +286,7 @@ def _realised_table(reports: Sequence[ExposureReport]) -> Table:
         reports,
         title=f"Share of the users of one population of {first.population:,}",
         caption=(
-            f"Each limit holds with probability {1 - first.delta:.6g} for the share in one "
+            f"Each limit holds with probability {sureness(first.delta)} for the share in one "
             "population, which varies about the average."
         ),
         columns=[
@@ -335,9 +340,9 @@ def followed_table(report: ExposureReport) -> Table:
             f"{line.days:g} days",
             line.returned,
             line.kept,
-            f"{percent(line.same_lower, 2)} to {percent(line.same_upper, 2)}",
-            f"≤ {percent(line.parts_upper, 2)}",
-            f"≤ {percent(line.any_upper, 2)}",
+            f"{percent(line.same_lower, 2, away=DOWN)} to {percent(line.same_upper, 2, away=UP)}",
+            f"≤ {percent(line.parts_upper, 2, away=UP)}",
+            f"≤ {percent(line.any_upper, 2, away=UP)}",
         )
         for line in lines
     ]
@@ -347,7 +352,7 @@ def followed_table(report: ExposureReport) -> Table:
             f"Share linked of {report.population:,} users who come back, on average. A site looks "
             "for the same value, for parts that stayed (an API; of a user agent also family, "
             "version, system), or uses any method."
-            f"{half} All upper limits hold together with probability {1 - report.delta:.6g}, and "
+            f"{half} All upper limits hold together with probability {sureness(report.delta)}, and "
             "so do all lower ones. This takes days chosen before looking, and users like those who "
             f"came back. They were seen{seen}: on days without a release more can be linked."
         ),
@@ -374,7 +379,7 @@ def _visits_note(report: ExposureReport) -> str:
     )
 
 
-def _bounds_table(of: str, report: BoundsReport) -> Table:
+def _bounds_table(of: str, report: ExposureReport) -> Table:
     floor = report.theorem6_floor
     support = "not declared" if report.support is None else f"{report.support:,}"
     return Table.of(
@@ -414,7 +419,7 @@ def _cohort_table(of: str, given: Sequence[str], report: CohortReport, delta: fl
     others = report.others
     caption = (
         f"All upper limits, of averages over populations, hold together with probability "
-        f"{1 - delta:.6g}; so do the lower. "
+        f"{sureness(delta)}; so do the lower. "
     )
     if len(report.cohorts) > _SHOWN_COHORTS:
         caption += f"The {_SHOWN_COHORTS} highest of {len(report.cohorts):,} cohorts. "
@@ -521,7 +526,7 @@ def curve_output(report: CurveReport) -> Output:
         caption=(
             f"{report.users:,} observed users. Lower and upper limit the share of the population "
             "whose value is rarer than the threshold. All limits hold together with probability "
-            f"{1 - report.delta:.6g}, if its users and the {counted} are {draws(report.sample)}."
+            f"{sureness(report.delta)}, if its users and the {counted} are {draws(report.sample)}."
             f"{drawn_note(report.drawn)}{left_out}{masked_note(report.masked)}"
         ),
         columns=[
@@ -675,8 +680,11 @@ def automation_output(report: AutomationReport) -> Output:
             *shares,
         ],
     )
-    row = report.to_json()
-    return Output(tables=[table], rows=[row], document=row)
+    document = report.to_json()
+    row = {name: cell for name, cell in document.items() if name != "exposure"}
+    # A row a set, as no cell of CSV can hold several shares.
+    rows = [row | each for each in document["exposure"]] or [document]
+    return Output(tables=[table], rows=rows, document=document)
 
 
 def trend_output(report: TrendReport) -> Output:
@@ -790,7 +798,7 @@ def _trend_table(report: TrendReport) -> Table:
             f"{report.population:,}, by {report.division}"
         ),
         caption=(
-            f"{_ESTIMATES} Each limit holds with probability {1 - report.delta:.6g}, for the "
+            f"{_ESTIMATES} Each limit holds with probability {sureness(report.delta)}, for the "
             "average over populations, its window and set alone. An ! marks users who changed "
             "against the window they are compared with."
             f"{masked_note(report.masked)}"
@@ -848,17 +856,14 @@ def _alarm_table(report: TrendReport) -> Table:
 def _moved_value(value: MovedValue, k: int) -> str:
     if value.of_api is not None:
         return f"the API {value.of_api}"
-    return f"{_short(value.value)}: {_moved(value.before, k)} to {_moved(value.after, k)}"
+    named = "(a value that few users have now)"
+    if value.value is not None:
+        named = shortened(value.value, _LONGEST_VALUE)
+    return f"{named}: {_moved(value.before, k)} to {_moved(value.after, k)}"
 
 
 def _moved(share: float | None, k: int) -> str:
     return f"fewer than {k} users" if share is None else percent(share, 2)
-
-
-def _short(value: str | None) -> str:
-    if value is None:
-        return "(a value that few users have now)"
-    return value if len(value) <= 60 else value[:59] + "…"
 
 
 def check_output(report: CheckReport) -> Output:
@@ -872,7 +877,7 @@ def check_output(report: CheckReport) -> Output:
     what = "as counted" if report.exact else _LIMITS_OF_CHECK
     table = Table(
         title=(
-            f"{report.outcome} (budget {100 * policy.budget:.6g} %): share of users in groups of "
+            f"{report.outcome} (budget {per_cent(policy.budget)} %): share of users in groups of "
             f"fewer than {policy.k}"
         ),
         caption=(
@@ -938,7 +943,10 @@ def comparison_output(compared: Sequence[ComparedSet], *, population: int, k: in
             (
                 ", ".join(line.before.apis),
                 *line.estimates,
-                *(percent(share, 2, signed=True) for share in _differences(line)),
+                *(
+                    percent(share, 2, signed=True, away=away)
+                    for share, away in zip(_differences(line), ("", DOWN, UP), strict=True)
+                ),
                 line.change,
             )
             for line in compared

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
+from fpmonitor.policy import per_cent
 from fpmonitor.render.numbers import between
 from fpmonitor.unit import spoken
 from fpmonitor.version import __version__
@@ -109,7 +110,7 @@ def check_sentences(
 ) -> Iterator[tuple[ApiSet, Verdict, str]]:
     """Yield each set of a check, its verdict, and both in words; limits and budget as `figures`."""
     policy = report.decision.policy
-    most = f"{100 * policy.budget:.6g} %"
+    most = f"{per_cent(policy.budget)} %"
     budget, average = (
         f"{most} of the users{how}, in groups of fewer than {policy.k}"
         for how in ("", "" if report.exact else " on average")

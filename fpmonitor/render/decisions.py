@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fpmonitor.account import summary_of
 from fpmonitor.decide.guarantee import in_short, who_was_drawn
 from fpmonitor.export.lists import api_actions
+from fpmonitor.policy import DOWN, UP, sureness
 from fpmonitor.render.answers import masked_note
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.output import Output
@@ -240,7 +241,7 @@ def answer_of(decided: Decision) -> str:
 
 
 def _answer_of_levels(decided: Decision) -> str:
-    budget = percent(decided.policy.budget, 2)
+    budget = percent(decided.policy.budget, 2, away=DOWN)
     if not decided.has_recommended:
         return f"No level vector is certified to expose at most {budget} of the users."
     shown = [
@@ -266,11 +267,11 @@ def behind_the_average(people: PeopleReport | None) -> Iterator[str]:
             yield (
                 f"{seen} of each user with the recommended APIs: "
                 f"{percent(exposed.empirical, 2)} of the users are exposed (limits "
-                f"{percent(exposed.lower, 2)} to {percent(exposed.upper, 2)})."
+                f"{percent(exposed.lower, 2, away=DOWN)} to {percent(exposed.upper, 2, away=UP)})."
             )
     yield (
         "No method that uses the recommended APIs alone links the visits of more than "
-        f"{percent(people.linked, 2)} of {people.population:,} users, on average."
+        f"{percent(people.linked, 2, away=UP)} of {people.population:,} users, on average."
     )
     if people.cohorts is None or people.most is None:
         return
@@ -279,14 +280,14 @@ def behind_the_average(people: PeopleReport | None) -> Iterator[str]:
         yield (
             f"Worst-off group of at least {percent(people.listed_from)} of the users: {named}, "
             f"{percent(worst.empirical, 2)} of {worst.users:,} users exposed (limits "
-            f"{percent(worst.lower, 2)} to {percent(worst.upper, 2)}"
+            f"{percent(worst.lower, 2, away=DOWN)} to {percent(worst.upper, 2, away=UP)}"
             f"{', by last values' * (people.visits is not None)})."
         )
     each = f"each {' and '.join(people.kinds)} with {percent(people.least_share)} of the users"
     yield (
         f"Too few users to limit how many of {each} or more are exposed."
         if people.most >= 1
-        else f"Of {each} or more, at most {percent(people.most, 2)} are exposed."
+        else f"Of {each} or more, at most {percent(people.most, 2, away=UP)} are exposed."
     )
 
 
@@ -325,9 +326,9 @@ def bounds(decided: Decision) -> str:
         weighs += ", and no allowed set more"
     if decided.utility_possible is None or decided.policy.delta is None:
         return f"{weighs}."
-    likely = 100 * (1 - decided.policy.delta)
+    likely = sureness(decided.policy.delta, times=100)
     return (
-        f"{weighs}. With probability at least {likely:.6g} %, no set within the budget weighs more "
+        f"{weighs}. With probability at least {likely} %, no set within the budget weighs more "
         f"than {decided.utility_possible:.6g}."
     )
 
@@ -575,9 +576,9 @@ def union_bound(found: UnionBound) -> Output:
     answer = found.to_json()
     verdict = "within the budget" if found.is_within else "cannot tell"
     table = Table(
-        title=f"All sets together: at most {percent(found.upper, 2)} exposed, {verdict}",
+        title=f"All sets together: at most {percent(found.upper, 2, away=UP)} exposed, {verdict}",
         caption=(
-            f"With probability {1 - found.delta:.6g} no more of {found.population:,} users, on "
+            f"With probability {sureness(found.delta)} no more of {found.population:,} users, on "
             f"average, are in groups of fewer than {found.k}. It holds whichever joint values they "
             "have, and whichever sets were chosen after looking. Users of values that are not kept "
             "count as exposed."
@@ -621,7 +622,7 @@ def imported(document: Mapping[str, Any]) -> Output:
     title = "What the list changes"
     if "verdict" in document:
         exposure = "".join(
-            f"; exposure {row['state']} at most {percent(row['upper'], 2)}"
+            f"; exposure {row['state']} at most {percent(row['upper'], 2, away=UP)}"
             for row in document.get("exposure", ())
         )
         left = ", ".join(document["left"]) or "nothing"

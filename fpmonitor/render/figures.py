@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fpmonitor.decide.guarantee import draws
-from fpmonitor.errors import some_of
+from fpmonitor.errors import shortened, some_of
+from fpmonitor.policy import DOWN, UP, sureness
 from fpmonitor.render.answers import drawn_note, followed_table, masked_note, sample_note
 from fpmonitor.render.charts import (
     MOST_SERIES,
@@ -143,12 +144,12 @@ def _values_told(report: ExposureReport) -> str:
 def of_curve(curve: CurveReport) -> Figure:
     """Draw the whole exposure curve of a set, with the band that holds everywhere."""
     points, _ = thinned(curve.points, _MOST_POINTS)
-    title = f"Exposure curve: {_shortened(curve.apis)}"
+    title = f"Exposure curve: {_set_name(curve.apis)}"
     return Figure(
         note=(
             "Share of the users whose value is rarer than a threshold. The band holds at all "
-            f"thresholds together with probability {1 - curve.delta:g}, if the users and those of "
-            f"the population are {draws(curve.sample)}.{drawn_note(curve.drawn)}"
+            f"thresholds together with probability {sureness(curve.delta)}, if the users and those "
+            f"of the population are {draws(curve.sample)}.{drawn_note(curve.drawn)}"
             f"{masked_note(curve.masked)}"
         ),
         svg=line_chart(
@@ -180,7 +181,7 @@ def of_curve(curve: CurveReport) -> Figure:
     )
 
 
-def _shortened(apis: Sequence[str]) -> str:
+def _set_name(apis: Sequence[str]) -> str:
     """Name a set in a title, by so many of its APIs that it stays one."""
     return some_of(apis, _NAMED, between=" + ", last=" +")
 
@@ -271,7 +272,7 @@ def of_tolerance(decision: Decision) -> Figure | None:
             "Share of the sets on the allow list that stay allowed up to a bias. That is how often "
             "more, or less, any kind of user may come among the observed users than in the "
             f"population. All of it holds together with probability "
-            f"{1 - (decision.policy.delta or 0):g}."
+            f"{sureness(decision.policy.delta or 0)}."
         ),
         svg=line_chart(
             [Series(name=title, x=x, y=y)],
@@ -323,7 +324,7 @@ def of_trust(report: ExposureReport) -> Figure:
     The report is one with `trust="joint"`.
     """
     levels = report.trust or ()
-    title = f"Price of trust: {_shortened(report.apis)}"
+    title = f"Price of trust: {_set_name(report.apis)}"
     return Figure(
         note=(
             "The limit that can be guaranteed when the APIs are known one by one, in pairs, or all "
@@ -371,7 +372,7 @@ def of_followed(report: ExposureReport) -> Figure:
             lower=[low for low, _ in (now, *limits)],
             upper=[high for _, high in (now, *limits)],
             notes=[
-                f"{name}, {day:g} days: {percent(low, 2)} to {percent(high, 2)}"
+                f"{name}, {day:g} days: {percent(low, 2, away=DOWN)} to {percent(high, 2, away=UP)}"
                 for day, (low, high) in zip(days, (now, *limits), strict=True)
             ],
         )
@@ -419,7 +420,7 @@ def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
     # By name: sources and batches begin at no time, so that all of them would be one.
     changed = len({alarm.window for alarm in trend.alarms})
     described = (
-        f"population {trend.population:,}; shaded: limits, each {1 - trend.delta:.4g} sure; "
+        f"population {trend.population:,}; shaded: limits, each {sureness(trend.delta)} sure; "
         f"users changed in {changed} of {len(trend.windows)} windows"
     )
     lines = [(window, line) for window in windows for line in window.sets if line.apis in shown]
@@ -433,7 +434,10 @@ def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
                 x=_window_word(trend),
                 y="exposure",
                 shares=True,
-                names=[(places[window.name], _short_name(window.name)) for window in windows],
+                names=[
+                    (places[window.name], shortened(window.name, _LONGEST_NAME))
+                    for window in windows
+                ],
             ),
             heading=(
                 (
@@ -500,10 +504,6 @@ def _place(trend: TrendReport, window: TrendWindow) -> float:
     return window.since.timestamp()
 
 
-def _short_name(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
-
-
 def _most_exposing(windows: Sequence[TrendWindow]) -> list[tuple[str, ...]]:
     largest: dict[tuple[str, ...], float] = {}
     for window in windows:
@@ -529,7 +529,8 @@ def _trend_series(
         lower=[line.lower for _, line in own_lines],
         upper=[line.upper for _, line in own_lines],
         notes=[
-            f"{window.name}, {', '.join(apis)}: {percent(line.lower)} to {percent(line.upper)}"
+            f"{window.name}, {', '.join(apis)}: {percent(line.lower, away=DOWN)} to "
+            f"{percent(line.upper, away=UP)}"
             for window, line in own_lines
         ],
     )

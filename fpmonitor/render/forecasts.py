@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fpmonitor.policy import sureness
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.tables import Cell, Table, columns
 
@@ -23,7 +24,7 @@ def forecast_table(reports: Sequence[ExposureReport]) -> Table:
             "The model was fitted to a part of the observed users and had to predict the exposure "
             "of all. It has a forecast only where it did. `next users with a new value`: share of "
             "the next users who show a value not seen yet; each limit holds with probability "
-            f"{1 - first.delta:.6g}, at every look."
+            f"{sureness(first.delta)}, at every look."
         ),
         columns=[
             *columns("text", "API set", "model", "test"),

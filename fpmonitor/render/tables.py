@@ -19,11 +19,12 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from fpmonitor.export.exporter import printable
+from fpmonitor.policy import DOWN, UP
 from fpmonitor.render.numbers import count, decimal, percent, significant
 from fpmonitor.unit import Unit, spoken
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group, RenderableType
+    from rich.console import Group, RenderableType
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -61,6 +62,7 @@ _COLOURS = {
 _IN_NAME = re.compile(r"(?<=[A-Za-z])[.#](?=[A-Za-z])")
 _PIECES = re.compile(r"\s*[^\s.#_/]*(?:[.#_/](?=\w)|\s|[.#_/]+|$)")
 _BETWEEN_WORDS = re.compile(r" (?!%)")  # "5 %" is one word
+_LIMITS = {"lower": DOWN, "at least": DOWN, "upper": UP, "at most": UP}
 _FILE_WIDTH = 120
 _LEAST_TEXT, _ROOM_FOR_TEXT = (8, 16), 24  # letters; the least by the width of the terminal
 
@@ -120,14 +122,20 @@ class TableColumn:
             return cell.verdict
         return cell if self.kind in _WORDS and isinstance(cell, str) else ""
 
+    @property
+    def _away(self) -> str:
+        """How limits are rounded, by what the header or the member says that they are."""
+        said = f"{self.name} {self.of if isinstance(self.of, str) else ''}".lower()
+        return next((away for word, away in _LIMITS.items() if word in said), "")
+
     def _number(self, number: float | None) -> str:
         match self.kind:
             case "share":
-                return percent(number, self.digits)
+                return percent(number, self.digits, away=self._away)
             case "short share":
-                return percent(number)
+                return percent(number, away=self._away)
             case "decimal":
-                return decimal(number, self.digits)
+                return decimal(number, self.digits, away=self._away)
             case "significant":
                 return significant(number, self.digits)
             case _:
@@ -223,9 +231,9 @@ def terminal(table: Table, *, to_file: bool = False) -> str:
     """
     from rich.console import Console  # noqa: PLC0415 -- slow to load
 
-    is_coloured = sys.stdout.isatty() and not to_file
+    is_coloured, file = sys.stdout.isatty() and not to_file, io.StringIO()
     console = Console(
-        file=io.StringIO(),
+        file=file,
         force_terminal=is_coloured,
         no_color=bool(os.environ.get("NO_COLOR")) or not is_coloured,
         width=_width(),
@@ -237,7 +245,7 @@ def terminal(table: Table, *, to_file: bool = False) -> str:
     # A number that is cut looks like another number: lines become longer instead.
     console.width = max(console.width, least)
     console.print(drawn)
-    return _text_of(console)
+    return file.getvalue()
 
 
 def _fitting(table: Table, width: int) -> Table:
@@ -268,11 +276,6 @@ def paragraph(text: str) -> str:
 
 def _width() -> int:
     return get_terminal_size().columns if sys.stdout.isatty() else _FILE_WIDTH
-
-
-def _text_of(console: Console) -> str:
-    file = console.file
-    return file.getvalue() if isinstance(file, io.StringIO) else ""
 
 
 def _stacked(table: Table) -> tuple[Group, int]:

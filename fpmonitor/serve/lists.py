@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.decide.deciding import Judge
+from fpmonitor.decide.deciding import judging
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refresh import border_sets, can_refresh, refreshed
 from fpmonitor.errors import FpmonitorError
@@ -142,11 +142,9 @@ class CurrentLists:
         known: Mapping[ApiSet, Any] = {}
         with effort.until_stopped():
             known = self._kept.follow(users.columns, border_sets(decision), look=look)
-        disclosed_source, judge = (
-            DisclosedSource(source, decision.policy.k, known),
-            Judge.of(decision, source.users),
-        )
-        return refreshed(decision, disclosed_source, judge=judge, seal=users.seal, effort=effort)
+        disclosed_source = DisclosedSource(source, decision.policy.k, known)
+        tests = judging(decision, source.users)
+        return refreshed(decision, disclosed_source, tests=tests, seal=users.seal, effort=effort)
 
 
 def _give_way() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.policy import UP
 from fpmonitor.render.numbers import percent
 from tests.asked import answer_of
 
@@ -82,4 +83,4 @@ def test_who_is_in_no_small_group_is_linked_by_a_guess_and_both_are_told(
     assert run([*asked, "table"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "in groups of fewer than 10" in said
-    assert f"links the visits of more than {percent(found['linked_upper'], 2)}" in said
+    assert f"links the visits of more than {percent(found['linked_upper'], 2, away=UP)}" in said

@@ -219,17 +219,16 @@ def test_a_window_that_is_over_is_the_same_whatever_comes_later(
     rows = [(u, day, rng.integers(3), 0) for u in range(300) for day in (1, 3)]
     database, window = stored(tmp_path, rows), ["--until", "2026-03-08"]
     [before] = asked(capsys, database, A, *window)
-    for day in (9, 10):
-        later = tmp_path / f"{day}"
-        later.mkdir()
-        stored(later, [(u, day, rng.integers(99), 0) for u in range(200, 400)])
-        assert run(["ingest", str(later / "log.csv"), "--db", database, "-q"]) == 0
-        [after] = asked(capsys, database, A, *window)
-        assert after["users"] == before["users"]
-        for unit in ("visit", "path"):
-            same = {each["visits"][unit]["empirical"] for each in (before, after)}
-            assert len(same) == 1, unit
-        assert after["visits"]["changing"] == before["visits"]["changing"]
+    later = tmp_path / "later"
+    later.mkdir()
+    stored(later, [(u, 9, rng.integers(99), 0) for u in range(200, 400)])
+    assert run(["ingest", str(later / "log.csv"), "--db", database, "-q"]) == 0
+    [after] = asked(capsys, database, A, *window)
+    assert after["users"] == before["users"]
+    for unit in ("visit", "path"):
+        same = {each["visits"][unit]["empirical"] for each in (before, after)}
+        assert len(same) == 1, unit
+    assert after["visits"]["changing"] == before["visits"]["changing"]
     [whole] = asked(capsys, database, A)
     assert whole["visits"]["path"]["empirical"] > before["visits"]["path"]["empirical"]
 

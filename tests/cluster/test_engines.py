@@ -89,7 +89,6 @@ def test_fetched_visits_are_those_of_a_file_with_the_same_rows(
     assert digest_of(tmp_path / "fetched.duckdb") == ingested(frame, tmp_path / "file.duckdb")
 
 
-@pytest.mark.each
 def test_a_day_of_new_visits_is_read_alone_and_gives_what_all_give(
     house: warehouses.House, tmp_path: Path
 ) -> None:
@@ -135,7 +134,6 @@ def test_sketches_of_every_engine_have_the_same_bytes(
             assert made.head == known.head, way
 
 
-@pytest.mark.each
 def test_a_part_of_the_users_is_the_same_everywhere(
     house: warehouses.House, tmp_path: Path
 ) -> None:
@@ -278,9 +276,10 @@ def test_a_value_has_one_text_whatever_rows_come_with_it(
         values = {api: {t for _, t in snapshot.values(api).values()} for api in snapshot.apis}
     assert values["Screen.width"] - {None, ""} == {"1.25", "1.5"}
     assert values["Navigator.plugins"] - {None, ""} == {"[1]", "[0.5]"}
-    mixed = "SELECT v::jsonb AS a FROM (VALUES ('5'), ('{\"b\": 1}')) AS r (v)"
-    with open_engine(postgres.address) as engine, pytest.raises(StoreError, match="objects"):
-        engine.frame(mixed)  # Polars would leave out what is no object
+    for other in ("5", '{"b": {"c": 2}}'):
+        mixed = f"SELECT v::jsonb AS a FROM (VALUES ('{other}'), ('{{\"b\": 1}}')) AS r (v)"
+        with open_engine(postgres.address) as engine, pytest.raises(StoreError, match="objects"):
+            engine.frame(mixed)  # Polars would leave out what is no object
 
 
 @pytest.fixture

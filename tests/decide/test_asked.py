@@ -40,6 +40,8 @@ SCREEN = component("Screen.width", 1)
         ({"confirm_chains": 2}, "--confirm: on which users"),
         ({"design_share": 0.3}, "--design-share: is of levels"),
         ({"engine": "spark"}, "engine: must be one of auto"),
+        ({"max_sets": -1}, "max_sets: must be at least 1, got -1"),
+        ({"time_limit": float("nan")}, "time_limit: must be at least 0, got nan"),
         ({"setting": "all"}, "setting: must be one of population"),
     ],
 )

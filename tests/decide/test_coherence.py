@@ -64,6 +64,20 @@ def test_lists_that_take_too_long_are_left(monkeypatch: pytest.MonkeyPatch) -> N
         uncovered(names, [{str(i)} for i in range(12)], [{str(a), str(b)} for a, b in pairs])
 
 
+def test_lists_of_thousands_of_apis_end_in_an_answer() -> None:
+    """Each API that divides the sets once more is a call within another: Python has 1,000."""
+    names = [f"a{place:04d}" for place in range(2_000)]
+    alone = decided(names, block=[(name,) for name in names])
+    assert [found.reason for found in _lists(alone)] == [""]
+    in_pairs = decided(names, block=zip(names[::2], names[1::2], strict=True))
+    assert [found.reason for found in _lists(in_pairs)] == ["too long to compare"]
+
+
+def test_a_list_of_what_was_never_searched_is_judged_without_it() -> None:
+    decision = decided("abc", allow=["ab"], block=["c"], never="a")
+    assert [found.reason for found in _lists(decision)] == [""]
+
+
 def test_a_gate_walks_through_no_more_level_vectors_than_an_audit_has_time_for() -> None:
     """It answers in a tenth of a second, whatever a hostile file names."""
     components = tuple(component(name, 9) for name in "abcd")

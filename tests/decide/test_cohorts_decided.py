@@ -199,6 +199,9 @@ def test_sites_see_what_is_given_with_every_set(tmp_path: Path) -> None:
         assert read_decision(output).recommended == tuple(allowed)
 
 
+@pytest.mark.long(
+    guard="estimate/test_cohort_budget.py::test_cohorts_that_are_above_together_pass_seldom"
+)
 def test_many_small_cohorts_do_not_hide_where_the_worst_share_counts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

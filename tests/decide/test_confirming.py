@@ -16,6 +16,7 @@ from fpmonitor.answers.decide import asked_question, decide_sets
 from fpmonitor.cli import run
 from fpmonitor.decide import confirming
 from fpmonitor.decide.asked import DecideQuestion
+from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.looks import Drawing, decision_criteria
@@ -27,13 +28,13 @@ from fpmonitor.population.population import Population
 from fpmonitor.population.snapshot import MemorySnapshot
 from fpmonitor.proof.files import check_proofs
 from fpmonitor.spectrum import CountSpectrum
+from tests.decided import decided
 from tests.stored import stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from fpmonitor.decide.decision import Decision
 
 APIS = ("a", "b", "c", "d", "e")
 USERS = 60_000
@@ -101,7 +102,7 @@ def test_a_registered_question_has_its_level_for_the_search_and_the_others_toget
     users = population(1, 6000)
     question = DecideQuestion(k=10, population=6000, budget=0.3, search_users=1500)
     policy = Policy(k=10, population=6000, budget=0.3, delta=0.05, candidates=APIS)
-    same = asked_question(users, policy, setting="population", missing="value")
+    same = asked_question(users, Decision.begun(policy))
     decision = decide_sets(users, question, registered=[same])
     tested = decision.confirmation
     assert decision.registered
@@ -229,8 +230,27 @@ def test_an_allowed_set_above_the_budget_is_rarer_than_delta() -> None:
 
 
 def test_chains_stop_at_the_first_set_that_does_not_pass() -> None:
+    """An error needs that the first set that is otherwise comes out wrongly."""
     sets = [("a",), ("a", "b"), ("a", "b", "c")]
-    assert confirming._leading(sets, {sets[0], sets[2]}) == [sets[0]]
+    alike, alone = (CountSpectrum.from_counts(counts) for counts in ([20_000], [1] * 20_000))
+
+    @dataclass
+    class Others:
+        exposing: set[tuple[str, ...]]
+        users: int = 20_000
+
+        def kept_spectra(self, asked: Sequence[tuple[str, ...]], _level: int) -> object:
+            return [alone if apis in self.exposing else alike for apis in asked]
+
+    policy = Policy(k=20, population=20_000, budget=0.05, delta=0.05, candidates=("a", "b", "c"))
+    begun = decided("abc", policy=policy, level=0.01)
+    for exposing, confirmed, refuted in (
+        ({sets[1]}, (sets[0],), ()),
+        ({sets[1], sets[2]}, (sets[0],), (sets[1],)),
+        ({sets[0], sets[1]}, (), ()),
+    ):
+        tested = confirming.on_others(begun, 2000, Others(exposing), [sets])  # type: ignore[arg-type]
+        assert (tested.confirmed, tested.refuted) == (confirmed, refuted)
 
 
 @pytest.mark.parametrize("level", [0, 3, 6])

@@ -352,7 +352,7 @@ def test_frequent_values_are_wrong_of_their_own_users_and_right_of_others() -> N
         held = {f"v{at}": int(count) for at, count in enumerate(seen)}
         part_of = DesignPart(0.3, 300, 1, "values")
         begun = replace(Decision.begun(asked), components=(component("values", 1),), design=part_of)
-        tests = deciding.Judge.of(begun, users - part).tests
+        tests = deciding.judging(begun, users - part)
         listed = 0
         for each in designed(Design(frequent=kinds), held, asked):
             shown = [int(text[1:]) for text in each.level.top]

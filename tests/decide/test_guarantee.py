@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from fpmonitor.decide.guarantee import guarantee, limits
+import pytest
+
+from fpmonitor.decide.guarantee import guarantee, in_short, limits
 from fpmonitor.monitor import Monitor
 from fpmonitor.policy import Policy
 from tests.decided import decided
@@ -34,6 +36,18 @@ def test_the_sentence_bounds_an_average_over_populations() -> None:
         assert promise in said
         assert "average over populations of 1,000" in said
         assert "however often" in said
+
+
+@pytest.mark.parametrize(("delta", "sure"), [(1e-8, "0.99999999"), (0.025, "0.975")])
+def test_a_sentence_promises_what_was_tested_and_no_rounded_number(delta: float, sure: str) -> None:
+    """Six digits of 1 - 1e-8 are 1, and six of a budget may be less than it."""
+    policy = Policy(k=10, population=1000, budget=0.012345444, delta=delta, candidates=("A",))
+    decision = decision_of(policy, "population")
+    said = guarantee(decision)
+    assert said.startswith(f"With probability at least {sure}, ")
+    assert "at most 1.2345444 % of the users" in said
+    assert "more than 1.2345444 % of 1,000 users" in in_short(decision)[0]
+    assert f"probability {sure} for a set" in limits(population=1000, users=USERS, delta=delta)
 
 
 def test_a_decision_says_which_candidates_many_users_lack(tmp_path: Path) -> None:

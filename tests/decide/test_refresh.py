@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.decide.deciding import Judge
+from fpmonitor.decide.deciding import judging
 from fpmonitor.decide.decision import ApiSet
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refresh import border_sets, refreshed
@@ -51,8 +51,8 @@ def test_lists_of_users_of_now_are_those_of_a_search_from_nothing() -> None:
         source = MemorySource(APIS, [*now.values()])
         known = kept.follow(now, border_sets(before))
         users = DisclosedSource(source, 10, known)
-        judge = Judge.of(before, USERS)
-        found = refreshed(before, users, judge=judge, seal="now", effort=Effort())
+        judge = judging(before, USERS)
+        found = refreshed(before, users, tests=judge, seal="now", effort=Effort())
         expected = decide(source, policy, seal="now", universe=6)
         assert (found.complete, found.digest) == (True, "now")
         for apis in SETS:
@@ -84,8 +84,8 @@ def test_what_one_visit_left_undecided_no_user_of_now_allows() -> None:
     held = replace(held, recommended=(APIS[0],))
     users = DisclosedSource(source, 10)
     for decision, allowed in ((before, True), (held, False)):
-        judge = Judge.of(decision.by_last_values, USERS)
-        found = refreshed(decision, users, judge=judge, seal="now", effort=Effort())
+        judge = judging(decision.by_last_values, USERS)
+        found = refreshed(decision, users, tests=judge, seal="now", effort=Effort())
         assert (found.verdict([APIS[1]])[0] == "allow") == allowed
         assert found.verdict([APIS[0]])[0] == "allow"
 
@@ -124,8 +124,8 @@ def test_lists_of_a_stopped_search_hold_what_is_proven_of_the_users_of_now() -> 
         now = [np.r_[np.delete(codes, gone), rng.integers(0, 9, 300)] for codes in columns]
         source = MemorySource(APIS, now)
         users = DisclosedSource(source, 10)
-        judge = Judge.of(before, USERS)
-        found = refreshed(stopped, users, judge=judge, seal="now", effort=Effort())
+        judge = judging(before, USERS)
+        found = refreshed(stopped, users, tests=judge, seal="now", effort=Effort())
         assert (found.complete, found.digest, found.users) == (False, "now", USERS)
         for apis in SETS:
             told = found.verdict(apis)[0]
@@ -158,8 +158,8 @@ def test_lists_that_are_told_to_end_while_sets_are_blocked_end_there() -> None:
                 asked.append(tuple(apis))
             return super().spectrum(apis)
 
-    judge = Judge.of(before, USERS)
-    found = refreshed(before, Ending(source, 10), judge=judge, seal="now", effort=effort)
+    judge = judging(before, USERS)
+    found = refreshed(before, Ending(source, 10), tests=judge, seal="now", effort=effort)
     assert (len(asked), found.complete) == (1, False)
     assert len({*found.block, *found.undecided}) > 1
     assert {*found.allow} == {*before.allow}

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import inspect
 import itertools
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.decide import refinement
-from fpmonitor.decide.effort import Effort
+from fpmonitor.decide.best import best_set
+from fpmonitor.decide.effort import Effort, OutOfTimeError
 from fpmonitor.decide.search import Borders, Family, Sought, mask, search
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
@@ -417,6 +420,33 @@ def test_forty_candidates_give_a_useful_answer_in_time() -> None:
     part = search(source, allow=criterion, block=criterion, effort=Effort.of(1.0))
     assert max(map(len, part.allow)) >= 2
     assert all(criterion.holds(source.spectrum(apis), len(apis)) for apis in part.allow)
+
+
+@pytest.mark.parametrize("best", [False, True], ids=["borders", "best set"])
+@pytest.mark.each
+def test_a_set_may_have_more_apis_than_calls_fit_within_each_other(*, best: bool) -> None:
+    """Telemetry of 600 columns ended in a RecursionError: each column of a set was two calls."""
+    columns, exposed = 60, 2  # users of each, by that API alone
+    users = np.arange(4 * columns)
+    codes = [np.where(users // exposed == place, 2, 1) for place in range(columns)]
+    source = MemorySource([f"a{place:03d}" for place in range(columns)], codes)
+    criterion = exact(10, exposed * (columns - 10), columns)
+    looks, limit = itertools.count(), sys.getrecursionlimit()
+
+    def end_at_last(_message: str) -> None:
+        if next(looks) > 3_000:
+            raise OutOfTimeError
+
+    effort = Effort(progress=end_at_last)
+    sys.setrecursionlimit(len(inspect.stack(0)) + columns)
+    try:
+        if best:
+            found = best_set(source, criterion, criterion.limits.tolist(), effort=effort).sets[0]
+        else:
+            found = max(search(source, allow=criterion, block=criterion, effort=effort).allow)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert len(found) == columns - 10
 
 
 def test_criteria_that_contradict_each_other_are_refused() -> None:

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpmonitor.decide.search import Sought
-from fpmonitor.decide.utility import RecommendedSet, recommend, weight_bound
+from fpmonitor.decide.utility import recommend, weight_bound
 from fpmonitor.errors import InputError
 
 
 def test_greatest_weight_wins_then_more_apis_then_the_alphabet() -> None:
     allow = [("a", "b"), ("c",), ("d", "e")]
-    assert recommend(allow, weights={"c": 5}) == RecommendedSet(apis=("c",), weight=5.0)
-    assert recommend(allow, weights={"c": 2}).apis == ("a", "b")
-    assert recommend([("d", "e"), ("a", "b")]).apis == ("a", "b")
+    assert recommend(allow, weights={"c": 5}) == ("c",)
+    assert recommend(allow, weights={"c": 2}) == ("a", "b")
+    assert recommend([("d", "e"), ("a", "b")]) == ("a", "b")
 
 
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])

@@ -324,7 +324,7 @@ def test_known_pairs_help_when_apis_determine_each_other() -> None:
 
 def test_join_size_weights_cover_every_api() -> None:
     rng = np.random.default_rng(7)
-    for _ in range(20):
+    for _ in range(6):
         joint = rng.dirichlet(np.full(64, 0.1)).reshape(4, 4, 4)
         pairs = pair_laws(joint)
         bound = composition_bounds(single_laws(joint), threshold=0.003, pairs=pairs)[-1]

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.controls import HIDING, controls_of, effect_of
 from fpmonitor.export.coverage import coverage
-from fpmonitor.export.crowds import Crowds
 from fpmonitor.export.enforce import ControlExporter
-from fpmonitor.export.exporter import ApiVerdict, ExportOptions
+from fpmonitor.export.exporter import ApiVerdict, Crowds, ExportOptions
 from fpmonitor.export.firefox import read_overrides, read_policies, read_userjs
 from fpmonitor.export.firefox_targets import shipped_tables, target_table
 from fpmonitor.export.lists import told_elsewhere

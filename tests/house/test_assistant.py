@@ -8,11 +8,12 @@ import json
 import random
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from fpmonitor.cli import run
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -51,45 +52,65 @@ def spoken_with(folder: Path, talk: Callable[[Any], Awaitable[Any]], *more: str)
         async with mcp.Client(server) as client:
             return await talk(client)
 
-    return asyncio.run(asyncio.wait_for(main(), 120))
+    return asyncio.run(asyncio.wait_for(main(), patience(120)))
 
 
 def text_of(result: Any) -> str:
     return "".join(part.text for part in result.content)
 
 
-def test_its_tools_only_read_and_change_no_byte(folder: Path) -> None:
-    before = {path: hashlib.sha256(path.read_bytes()).digest() for path in folder.iterdir()}
+SETS = [["Navigator.userAgent"], ["Navigator.userAgent", "Screen.width"]]
+ASKED: list[tuple[str, dict[str, Any]]] = [
+    ("apis", {}),
+    ("exposure", {"sets": [["Screen.width"]], "n": 100_000}),
+    ("exposure", {"sets": SETS}),
+    ("rank", {}),
+    ("rank", {"size": 2}),
+    ("may_read", {"apis": ["Screen.width"]}),
+]
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("exposure", {"sets": [["nowhere"]]}, "nowhere"),
+    ("exposure", {"sets": [["Screen.width"]], "k": 2}, ""),
+    ("exposure", {"sets": [[]]}, "at least one"),
+    ("rank", {"size": 9}, "1 or 2"),
+]
+
+
+class Conversation(NamedTuple):
+    """What one process was asked and answered, and its folder before and after."""
+
+    tools: Any
+    answers: list[Any]
+    wrong: list[Any]
+    files: tuple[dict[Path, bytes], dict[Path, bytes]]
+
+
+@pytest.fixture(scope="module")
+def talked(folder: Path) -> Conversation:
+    def files() -> dict[Path, bytes]:
+        return {path: hashlib.sha256(path.read_bytes()).digest() for path in folder.iterdir()}
 
     async def talk(client: Any) -> Any:
         tools = (await client.list_tools()).tools
-        answers = [
-            await client.call_tool("apis", {}),
-            await client.call_tool("exposure", {"sets": [["Screen.width"]], "n": 100_000}),
-            await client.call_tool("rank", {"size": 2}),
-            await client.call_tool("may_read", {"apis": ["Screen.width"]}),
-        ]
-        return tools, answers
+        answers = [await client.call_tool(*asked) for asked in ASKED]
+        return tools, answers, [await client.call_tool(*asked) for *asked, _ in WRONG]
 
-    tools, answers = spoken_with(folder, talk, "--decision", str(folder / "d.json"))
-    assert {tool.name for tool in tools} == {"apis", "exposure", "rank", "may_read"}
-    assert all(tool.annotations.read_only_hint for tool in tools)
-    assert not any(answer.is_error for answer in answers)
-    assert json.loads(text_of(answers[3]))["verdict"] == "allow"
-    after = {path: hashlib.sha256(path.read_bytes()).digest() for path in folder.iterdir()}
+    before = files()
+    found = spoken_with(folder, talk, "--decision", str(folder / "d.json"))
+    return Conversation(*found, files=(before, files()))
+
+
+def test_its_tools_only_read_and_change_no_byte(talked: Conversation) -> None:
+    assert {tool.name for tool in talked.tools} == {"apis", "exposure", "rank", "may_read"}
+    assert all(tool.annotations.read_only_hint for tool in talked.tools)
+    assert not any(answer.is_error for answer in talked.answers)
+    assert json.loads(text_of(talked.answers[-1]))["verdict"] == "allow"
+    before, after = talked.files
     assert after == before
 
 
-def test_no_count_below_k_and_no_value_is_told(folder: Path) -> None:
-    async def talk(client: Any) -> list[Any]:
-        sets = [["Navigator.userAgent"], ["Navigator.userAgent", "Screen.width"]]
-        return [
-            await client.call_tool("apis", {}),
-            await client.call_tool("exposure", {"sets": sets}),
-            await client.call_tool("rank", {}),
-        ]
-
-    told = "\n".join(map(text_of, spoken_with(folder, talk)))
+def test_no_count_below_k_and_no_value_is_told(talked: Conversation) -> None:
+    told = "\n".join(map(text_of, talked.answers))
     for gone in ("planted", "who-", "Secret.member"):
         assert gone not in told
     # Three of 500 users are exposed: others are told of at most nine.
@@ -99,22 +120,10 @@ def test_no_count_below_k_and_no_value_is_told(folder: Path) -> None:
     assert '"suppressed": true' in told
 
 
-@pytest.mark.parametrize(
-    ("tool", "given", "word"),
-    [
-        ("exposure", {"sets": [["nowhere"]]}, "nowhere"),
-        ("exposure", {"sets": [["Screen.width"]], "k": 2}, ""),
-        ("exposure", {"sets": [[]]}, "at least one"),
-        ("rank", {"size": 9}, "1 or 2"),
-    ],
-)
-def test_what_cannot_be_answered_is_an_error_of_the_tool(
-    folder: Path, tool: str, given: dict[str, Any], word: str
-) -> None:
-    async def talk(client: Any) -> Any:
-        return await client.call_tool(tool, given)
-
-    found = spoken_with(folder, talk)
+@pytest.mark.each
+@pytest.mark.parametrize("number", range(len(WRONG)))
+def test_what_cannot_be_answered_is_an_error_of_the_tool(talked: Conversation, number: int) -> None:
+    (_, given, word), found = WRONG[number], talked.wrong[number]
     # A `k` of the asker is refused or passed over: it is the operator's.
     if "k" in given:
         assert found.is_error or '"k": 10' in text_of(found)

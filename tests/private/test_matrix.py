@@ -316,7 +316,7 @@ def test_a_matrix_that_hides_next_to_nothing_is_asked_with_its_epsilon(
         encoding="utf-8",
     )
     assert asked("--matrix", "x=strong.csv", "--users", "100000", "--format", "json") == 0
-    assert "epsilon of a user: 32.2 in all" in capsys.readouterr().err
+    assert "epsilon of a user: 32.3 in all" in capsys.readouterr().err
     assert (folder / "ask.json").exists()
 
 

@@ -450,39 +450,37 @@ def test_commands_lead_from_a_budget_over_randomised_answers_to_a_list(
 def test_every_set_has_the_verdict_that_its_limit_gives() -> None:
     """Among few APIs, lists by the search are those by trying all sets; contradictions: none."""
     rng = np.random.default_rng(5)
-    for setting in SETTINGS:
-        for seed in range(2):
-            study = study_of(apis=tuple("abcd"), k=5, population=3000, budget=0.15, largest_set=2)
-            table = rng.integers(0, [2, 3, 9, 60], size=(400, 4)) % (2 * seed + 5)
-            counts = {
-                tuple("abcd"[at] for at in places): Counter(
-                    tuple(f"={value}" for value in row) for row in table[:, list(places)].tolist()
-                )
-                for places in [(0,), (1,), (2,), (3,), (0, 1), (1, 3)]
-            }
-            knowledge = Knowledge(study, counts, setting)
-            found = select_values(study, counts, setting=setting)
-            made = decision_of(knowledge, found)
-            assert made.complete
-            assert len(made.recommended) == max(map(len, made.allow), default=0)
-            if found.weight == made.utility:
-                assert made.recommended == found.recommended.apis
-            assert Decision.from_json(json.loads(json.dumps(made.to_json()))) == made
-            assert made.utility >= found.weight
-            for apis in made.allow:
-                assert knowledge.promise(apis).upper <= study.budget, (apis, made.allow)
-            for apis in made.undecided:
-                assert knowledge.promise(apis).upper > study.budget, (apis, made.undecided)
-            for size in range(1, 5):
-                for apis in itertools.combinations(made.evident, size):
-                    verdict, _ = made.verdict(apis)
-                    if knowledge.promise(apis).upper <= study.budget:
-                        assert verdict == "allow", (apis, made.allow)
-                    elif verdict == "block":
-                        assert any(
-                            knowledge.is_above(one) and set(one) <= set(apis)
-                            for one in knowledge.asked
-                        )
+    for seed, setting in enumerate(SETTINGS):
+        study = study_of(apis=tuple("abcd"), k=5, population=3000, budget=0.15, largest_set=2)
+        table = rng.integers(0, [2, 3, 9, 60], size=(400, 4)) % (2 * seed + 5)
+        counts = {
+            tuple("abcd"[at] for at in places): Counter(
+                tuple(f"={value}" for value in row) for row in table[:, list(places)].tolist()
+            )
+            for places in [(0,), (1,), (2,), (3,), (0, 1), (1, 3)]
+        }
+        knowledge = Knowledge(study, counts, setting)
+        found = select_values(study, counts, setting=setting)
+        made = decision_of(knowledge, found)
+        assert made.complete
+        assert len(made.recommended) == max(map(len, made.allow), default=0)
+        if found.weight == made.utility:
+            assert made.recommended == found.recommended.apis
+        assert Decision.from_json(json.loads(json.dumps(made.to_json()))) == made
+        assert made.utility >= found.weight
+        for apis in made.allow:
+            assert knowledge.promise(apis).upper <= study.budget, (apis, made.allow)
+        for apis in made.undecided:
+            assert knowledge.promise(apis).upper > study.budget, (apis, made.undecided)
+        for size in range(1, 5):
+            for apis in itertools.combinations(made.evident, size):
+                verdict, _ = made.verdict(apis)
+                if knowledge.promise(apis).upper <= study.budget:
+                    assert verdict == "allow", (apis, made.allow)
+                elif verdict == "block":
+                    assert any(
+                        knowledge.is_above(one) and set(one) <= set(apis) for one in knowledge.asked
+                    )
 
 
 def dependent(rng: random.Random) -> dict[str, str]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from xml.etree import ElementTree as ET
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fpmonitor.policy import DOWN, UP
 from fpmonitor.render.charts import (
     WIDTH,
     Axes,
@@ -16,7 +20,7 @@ from fpmonitor.render.charts import (
     range_chart,
     scatter_chart,
 )
-from fpmonitor.render.numbers import count, decimal, label, percent, significant
+from fpmonitor.render.numbers import between, count, decimal, label, percent, significant
 from fpmonitor.render.svg import Scale, axis_end, round_up, standalone
 
 HOSTILE = 'x"><script>alert(1)</script>'
@@ -183,3 +187,34 @@ def test_numbers_are_written_one_way() -> None:
     assert decimal(1234.5) == "1,234.50"
     assert significant(0.0012345) == "0.00123"
     assert [label(number) for number in (12000, 0.25, -2)] == ["12,000", "0.25", "-2"]
+
+
+def exact(number: float | str) -> Fraction:
+    return Fraction(str(number).replace(",", ""))
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.sampled_from([None, 0, 1, 2]))
+def test_no_limit_is_written_closer_than_it_is(
+    one: float, other: float, decimals: int | None
+) -> None:
+    """What is said to be at least so much is, and what is said to be at most so much."""
+    low, high = sorted((one, other))
+    ends = between(low, high).removesuffix(" %").split(" to ")
+    assert exact(ends[0]) <= 100 * exact(low)
+    assert exact(ends[-1]) >= 100 * exact(high)
+    shown = [
+        exact(percent(low, decimals, away=away).removesuffix(" %")) - 100 * exact(low)
+        for away in (DOWN, UP)
+    ]
+    assert shown[0] <= 0 <= shown[1]
+    assert exact(decimal(1e4 * low, away=DOWN)) <= exact(1e4 * low)
+    assert exact(decimal(1e4 * low, away=UP)) >= exact(1e4 * low)
+
+
+def test_limits_keep_the_digits_that_they_have() -> None:
+    assert between(0.07, 0.07) == "7.0 %"
+    assert between(0.0312, 0.0588) == "3.1 to 5.9 %"
+    assert between(0.0, 0.0) == "0 %"
+    assert percent(0.00004, 2, away=UP) == "0.01 %", "at most 0.00 % would be nobody"
+    assert percent(0.05, away=UP) == percent(0.05, away=DOWN) == "5 %"
+    assert percent(-0.12345, 2, signed=True, away=DOWN) == "-12.35 %"

@@ -68,7 +68,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, shown: Table, width: int) -> str:
 def test_cells_are_written_as_their_columns_say() -> None:
     texts = table().texts()
     assert texts[0] == [
-        *("Interface.member", "1,234,567", "12.35 %", "–", "50 %"),
+        *("Interface.member", "1,234,567", "12.34 %", "–", "50 %"),
         *("1,234.500", "0.0012", "+1", "exposed"),
     ]
     assert texts[1] == ["a\nb", "–", "0.00 %", "100.00 %", "–", "–", "–", "–", "withheld"]
@@ -98,7 +98,7 @@ def test_no_number_is_cut_however_narrow_the_terminal(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     text = drawn(monkeypatch, table("Interface.member" * 5), width)
-    for number in ("1,234,567", "12.35 %", "100.00 %", "1,234.500", "0.0012", "+1"):
+    for number in ("1,234,567", "12.34 %", "100.00 %", "1,234.500", "0.0012", "+1"):
         assert number in text
     assert "…" not in text
     if width == 200:
@@ -128,7 +128,7 @@ def test_wide_tables_stack_and_no_name_is_broken_within_a_word(
     assert all(len(line) <= width for line in text.splitlines())
     for word in ("values", "observed", "plug-in", "unbiased", "lower", "upper", "5 %", "1 %"):
         assert word in text
-    assert text.count("12.35 %") == 5
+    assert (text.count("12.34 %"), text.count("12.35 %")) == (1, 4)
     assert text.count("Title") == text.count("Caption") == 1
     assert all(number in text for number in ("1,234,567", "1,234×", "374×"))
     if width < 90:
@@ -350,3 +350,14 @@ def test_spare_columns_give_way_before_a_table_stacks(
     whole = "".join(cells[:-1]) if cells[-1] == "... and 7 more" else "".join(cells)
     assert whole.startswith("WebGLContext.parameters#RENDERER_OF_WEBGL")
     assert all(cell.endswith((".", "#", "_", "WEBGL", "more")) for cell in cells)
+
+
+@pytest.mark.parametrize("kind", ["share", "short share", "decimal"])
+def test_a_column_that_is_called_a_limit_rounds_away_from_what_it_limits(kind: Kind) -> None:
+    """Also where only the member is called so, as the upper limit of what was observed."""
+    names = ("at least", ("left", "lower"), "at most", ("observed", "observed_upper"), "estimate")
+    cells = [column.written(0.123454999) for column in columns(kind, *names)]
+    shown = [float(cell.removesuffix(" %")) for cell in cells]
+    exact = 0.123454999 * (1 if kind == "decimal" else 100)
+    assert shown[0] == shown[1] < exact < shown[2] == shown[3]
+    assert shown[4] in {shown[0], shown[2]}

@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from fpmonitor.monitor import Monitor
+from fpmonitor.policy import DOWN, UP
 from fpmonitor.render.numbers import percent
 from fpmonitor.serve.overview import History, Measurement, take_overview
 from fpmonitor.serve.snippet import script_named
@@ -110,8 +111,8 @@ def test_ticked_apis_are_answered_with_limits_and_verdict(monitor: Monitor) -> N
     answer = client.get("/dashboard/explore", params={"api": ["Screen.width"]}).text
     assert '<p class="verdict block"><strong>blocked</strong>' in answer
     [report] = monitor.exposure([["Screen.width"]], k=10)
-    for share in (report.lower, report.upper, report.empirical):
-        assert percent(share) in answer
+    for share, away in ((report.lower, DOWN), (report.upper, UP), (report.empirical, "")):
+        assert percent(share, away=away) in answer
     assert "nobody is exposed" in client.get("/dashboard/explore").text
     assert client.get("/dashboard/explore", params={"api": "Screen.depth"}).status_code == 404
     without_script = client.get("/", params={"api": "Screen.width"}).text
@@ -276,6 +277,21 @@ def test_history_keeps_to_the_question_and_survives_a_torn_line(tmp_path: Path) 
     assert again.readings(reading(94, 0.1)) == [reading(hour, 0.1) for hour in range(95)]
     again.add(reading(95, 0.1))
     assert len(History(path, most=1000).readings(reading(94, 0.1))) == 96, "the next is whole"
+
+
+def test_the_history_of_a_year_is_no_larger_than_that_of_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it was kept: with a dashboard that stays open, 17,000 readings a day."""
+    monkeypatch.setattr("fpmonitor.serve.overview._MOST_READINGS", 20)
+    path = tmp_path / "history.jsonl"
+    kept = History(path)
+    for hour in range(1000):
+        kept.add(reading(hour, 0.1))
+        assert len(path.read_bytes().splitlines()) <= 21 + 1
+    again = History(path).readings(reading(999, 0.1))
+    assert again == kept.readings(reading(999, 0.1))
+    assert again[-1] == reading(999, 0.1)
 
 
 def test_an_overview_names_apis_that_change_at_will(monitor: Monitor, tmp_path: Path) -> None:

@@ -54,10 +54,8 @@ def test_a_new_database_is_for_its_owner_alone(db: Path) -> None:
     assert db.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_sound_database_has_no_flaw(
-    fixture_database: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["db", "verify", "--db", str(fixture_database), "--format", "json"]) == 0
+def test_a_sound_database_has_no_flaw(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["db", "verify", "--db", str(db), "--format", "json"]) == 0
     flaws = json.loads(capsys.readouterr().out)["flaws"]
     assert len(flaws) == 13
     assert not any(flaw["found"] for flaw in flaws)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,18 +42,27 @@ def changing(user: int, visit: int) -> int:
     return user // 9**visit % 9
 
 
+@cache
+def decided(*unit: str) -> bytes:
+    """The decision of the first week."""
+    with TemporaryDirectory() as folder:
+        home = Path(folder)
+        database, made = str(home / "first.duckdb"), home / "d.json"
+        log = written(home / "first.csv", 0, steady)
+        assert run(["ingest", str(log), "--db", database, "-q"]) == 0
+        words = ["decide", *ASKED, "network,depth", "--db", database, "-q"]
+        assert run([*words, *unit, "-o", str(made)]) == 0
+        return made.read_bytes()
+
+
 class Watched:
     """A folder that is watched by a decision of its first week."""
 
     def __init__(self, home: Path, *unit: str, first: Callable[[int, int], int] = steady) -> None:
         self.logs, self.decision = home / "in", home / "d.json"
         self.logs.mkdir(parents=True)
-        database = str(home / "first.duckdb")
         self.database = str(home / "watched.duckdb")
-        log = written(home / "first.csv", 0, steady)
-        assert run(["ingest", str(log), "--db", database, "-q"]) == 0
-        words = ["decide", *ASKED, "network,depth", "--db", database, "-q"]
-        assert run([*words, *unit, "-o", str(self.decision)]) == 0
+        self.decision.write_bytes(decided(*unit))
         written(self.logs / "0.csv", 0, first)
 
     def look(self, *options: str) -> int:
@@ -96,13 +107,13 @@ def test_by_default_a_watch_says_what_one_of_last_values_does(
         policy = json.loads(watched.decision.read_text(encoding="utf-8"))["policy"]
         assert policy.get("visits") == (None if unit else "last+visit")
         capsys.readouterr()
-        for week, network in ((0, steady), (1, changing)):
+        for week, network, by in ((0, steady, "day"), (1, changing, "week")):
             written(watched.logs / f"{week}.csv", week, network)
-            codes.append([watched.look("--by", by) for by in ("day", "week")])
+            codes.append(watched.look("--by", by))
         told = [(body["state"], body["since"]) for body in watched.said(capsys)]
         found.append((codes, told))
     assert found[0] == found[1]
-    assert found[0][0][0] == [0, 0]
+    assert found[0][0][0] == 0
 
 
 def test_others_are_told_the_same_of_fewer_than_k_users_whose_visits_differ(
@@ -110,7 +121,7 @@ def test_others_are_told_the_same_of_fewer_than_k_users_whose_visits_differ(
 ) -> None:
     """Users of the largest group who show a value of their own at one visit, which paths keep."""
     found = []
-    for users in (0, 4, 9, 60):
+    for users in (0, 9, 60):
         odd = range(0, 8 * users, 8)
 
         def network(user: int, visit: int, odd: range = odd) -> int:
@@ -121,7 +132,7 @@ def test_others_are_told_the_same_of_fewer_than_k_users_whose_visits_differ(
         watched.look("--by", "week")
         [body] = watched.said(capsys)
         found.append((body["sets"], body["state"], body["users"], body["lacking"]))
-    assert found[0] == found[1] == found[2] != found[3]
+    assert found[0] == found[1] != found[2]
 
 
 def test_a_watch_of_visits_names_the_length_of_its_windows(

@@ -18,6 +18,7 @@ from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.ldp.matrix_file import NAMES_HINT, read_matrix
 from fpmonitor.ldp.planner import ApiPlan, needs_no_answers
 from fpmonitor.ldp.shuffling import shuffled_epsilon
+from fpmonitor.policy import upward
 from fpmonitor.private.commands import tables
 from fpmonitor.private.commands.options import EPOCH, STUDY
 from fpmonitor.private.matrix_ask import foresee_matrix, matrix_randomisation
@@ -191,14 +192,14 @@ def _spent(
         # Batches leave while users still answer: who knows when one did has a smaller crowd.
         batch = shuffled_epsilon(answer, study.minimum_batch, _SHUFFLED_DELTA)
         hidden = (
-            f". The curator, without the shuffler's help: at most {shuffled:.2g} an answer, among "
-            f"{users:,} users (delta {_SHUFFLED_DELTA:.0e}); where it knows when a user answered, "
-            f"{batch:.2g}, among some {study.minimum_batch:,} of a batch"
+            f". The curator, without the shuffler's help: at most {upward(shuffled, 2)} an answer, "
+            f"among {users:,} users (delta {_SHUFFLED_DELTA:.0e}); where it knows when a user "
+            f"answered, {upward(batch, 2)}, among some {study.minimum_batch:,} of a batch"
         )
     # Answers that share a report are no mechanisms of their own: their levels do not add up.
     if hidden and len(sets) > 1 and max(map(len, sets)) > 1:
         hidden += f"; its {len(sets)} answers share reports, and are bounded by the sum alone"
-    return f"{named}{sum(levels):.3g} in all{hidden}"
+    return f"{named}{upward(sum(levels), 3)} in all{hidden}"
 
 
 def _plans(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fpmonitor.policy import DOWN, UP, sureness
 from fpmonitor.render import store
 from fpmonitor.render.numbers import count, percent, significant
 from fpmonitor.render.output import Output, Row
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def _limit(promise: Promise, budget: float) -> Marked:
     verdict = "allow" if promise.upper <= budget else "block"
-    return Marked(f"{percent(promise.upper, 2)} {promise.rule}", verdict)
+    return Marked(f"{percent(promise.upper, 2, away=UP)} {promise.rule}", verdict)
 
 
 def selection_table(found: Selection, study: Study) -> Table:
@@ -38,8 +39,8 @@ def selection_table(found: Selection, study: Study) -> Table:
         caption=(
             f"First the recommended set, of weight {found.weight:.6g}, within the budget of "
             f"{percent(study.budget, 2)} in the {found.setting} setting; then each API alone.{best}"
-            f" All limits on the population hold together with probability {1 - study.delta:.6g}. "
-            f"The recommended set by every rule: {_all_rules(found)}."
+            " All limits on the population hold together with probability "
+            f"{sureness(study.delta)}. The recommended set by every rule: {_all_rules(found)}."
         ),
         columns=[
             *columns("text", "API set"),
@@ -60,7 +61,7 @@ def _promise_row(one: PromisedSet, budget: float) -> tuple[Cell, ...]:
 
 def _all_rules(found: Selection) -> str:
     by_setting = (
-        ", ".join(f"{percent(one.upper, 2)} {one.rule}" for one in rules) + f" ({setting})"
+        ", ".join(f"{percent(one.upper, 2, away=UP)} {one.rule}" for one in rules) + f" ({setting})"
         for setting, rules in found.rules.items()
     )
     return "; ".join(by_setting)
@@ -72,9 +73,10 @@ def redaction_table(plan: RedactionPlan, study: Study) -> Table:
         plan.per_api,
         title="What each user withholds",
         caption=(
-            f"Exposure at most {percent(plan.before, 2)} as it is, {percent(plan.after, 2)} with "
-            f"the rules (budget {percent(study.budget, 2)}), by {plan.basis}. "
-            f"{percent(plan.loss, 2)} of the tokens are lost."
+            f"Exposure at most {percent(plan.before, 2, away=UP)} as it is, "
+            f"{percent(plan.after, 2, away=UP)} with the rules (budget "
+            f"{percent(study.budget, 2)}), by {plan.basis}. {percent(plan.loss, 2)} of the tokens "
+            "are lost."
         ),
         columns=[
             *columns("text", "API"),
@@ -118,7 +120,7 @@ def group_table(run: GroupRun, study: Study) -> Table:
             ("published marginals are the true ones", "yes" if run.marginals_true else "no"),
             (
                 f"{few}: promised",
-                f"{percent(promise.upper, 2)} by {promise.rule}, {run.setting} setting",
+                f"{percent(promise.upper, 2, away=UP)} by {promise.rule}, {run.setting} setting",
             ),
             (f"{few}: in what was released", percent(found.empirical, 2)),
             ("alone with their released tuple", count(run.alone)),
@@ -186,15 +188,15 @@ def _comparison_table(compared: JointComparison) -> Table:
         title=", ".join(compared.apis),
         columns=[
             *columns("text", "exposure"),
-            *columns("share", "share of users"),
+            *columns("right", "share of users"),
             *columns("text", "from"),
         ],
         rows=[
-            ("promised, these users", fixed.upper, fixed.rule),
-            ("promised, population", statistical.upper, statistical.rule),
-            ("found, these users", compared.empirical, f"{compared.users} reports"),
-            ("at least, population", compared.lower, "certificate"),
-            ("at most, population", compared.upper, "certificate"),
+            ("promised, these users", percent(fixed.upper, 2, away=UP), fixed.rule),
+            ("promised, population", percent(statistical.upper, 2, away=UP), statistical.rule),
+            ("found, these users", percent(compared.empirical, 2), f"{compared.users} reports"),
+            ("at least, population", percent(compared.lower, 2, away=DOWN), "certificate"),
+            ("at most, population", percent(compared.upper, 2, away=UP), "certificate"),
         ],
     )
 
@@ -227,7 +229,7 @@ def _estimates_table(found: Sequence[RandomisedApi], study: Study) -> Table:
     return Table.of(
         found,
         title=f"Exposure among {study.population:,} users, k = {study.k}",
-        caption=f"limits of a request hold together with probability {1 - study.delta:g}",
+        caption=f"limits of a request hold together with probability {sureness(study.delta)}",
         columns=[
             *columns("text", "API"),
             *columns("right", "mechanism", ("epsilon", lambda one: significant(one.epsilon))),
