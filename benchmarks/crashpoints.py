@@ -213,7 +213,7 @@ def content(folder: Path) -> Any:
     with Database(folder / "d.duckdb", create=True, key_file=key_in(folder)) as store:
         found = verify_database(store)
         names = store.rows("names/said", prefix="column:")
-    flaws = sum(flaw.found for flaw in found.flaws)
+    flaws = sum(found.flaws.values())
     return (found.content.digest, names, flaws) if found.content.rows.get("batch") else None
 
 
@@ -418,7 +418,7 @@ def counted_once(found: list[int], _before: Any, _after: Any, acknowledged: int)
 
 def exported(folder: Path) -> Any:
     found = folder / "export"
-    return read_export(found).manifest.digest if found.exists() else None
+    return read_export(found).digest if found.exists() else None
 
 
 # ---- The service
@@ -479,7 +479,7 @@ def received(folder: Path) -> Any:
         for line in path.read_text().splitlines()
     ]
     with Database(folder / "d.duckdb") as store:
-        flaws = sum(flaw.found for flaw in verify_database(store).flaws)
+        flaws = sum(verify_database(store).flaws.values())
         texts = store._fetch(
             "SELECT text FROM observation JOIN value USING (api_id, value_id) ORDER BY text"
         )

@@ -54,10 +54,8 @@ def ours(make: Callable[[int, float], Any], values: int) -> Estimate:
         reports = mechanism.sample(held, rng)
         if isinstance(mechanism, StochasticMatrix):
             counts = np.bincount(reports, minlength=len(mechanism.probabilities))
-            return estimate_from_reports(mechanism, counts).frequencies
-        return estimate_frequencies(
-            mechanism, mechanism.support_counts(reports), len(held)
-        ).frequencies
+            return estimate_from_reports(mechanism, counts)[0]
+        return estimate_frequencies(mechanism, mechanism.support_counts(reports), len(held))
 
     return estimate
 
@@ -94,7 +92,7 @@ def opendp(values: int) -> Estimate:
         reports = np.array([randomise(int(value)) for value in held])
         return estimate_frequencies(
             RandomisedResponse(values, epsilon), np.bincount(reports, minlength=values), len(held)
-        ).frequencies
+        )
 
     return estimate
 

@@ -12,7 +12,15 @@ from fpmonitor.collectors.log_forms import USER_AGENT
 from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.records import OF_NAVIGATIONS
 from fpmonitor.collectors.request_members import are_requests, request_members
-from fpmonitor.collectors.tables import MAX_DEPTH, SAMPLE_ROWS, Column, hashed, select_fields
+from fpmonitor.collectors.tables import (
+    MAX_DEPTH,
+    SAMPLE_ROWS,
+    Column,
+    hashed,
+    select_fields,
+    visitor_name,
+    visitor_parts,
+)
 from fpmonitor.collectors.text_logs import (
     PROBLEM,
     forms_of,
@@ -20,7 +28,6 @@ from fpmonitor.collectors.text_logs import (
     locate_lines,
     read_text_log,
 )
-from fpmonitor.collectors.visitors import visitor_name, visitor_parts
 from fpmonitor.collectors.wrapped_logs import unwrapped
 from fpmonitor.duckdb_connection import connect
 from fpmonitor.errors import InputError
@@ -215,6 +222,7 @@ def _head(log: LogFile) -> tuple[list[Column], dict[str, list[str]]]:
     """Columns of a table, and texts of its first records."""
     reader = reader_of(log)
     if log.format == "jsonl":
+        # Headers lie within objects, of which the sample of the reader tells nothing.
         sample = _nested_sample(log)
         columns = [column for column in reader.head_columns(log) if column.name in sample]
         return [*columns, *_listed(columns, sample)], sample
@@ -292,7 +300,7 @@ def _read_text(log: LogFile, column_map: ColumnMap) -> _Requests:
 
 def _read_table(log: LogFile, column_map: ColumnMap) -> _Requests:
     reader = reader_of(log)
-    columns = reader.survey(log, frozenset())
+    columns = reader.survey(log, frozenset())  # nothing stays whole: any member may hold headers
     sample = _head(log)[1]
     listed = _listed(columns, sample)
     lists = {column: next(c for c in columns if c.steps == column.steps[:-1]) for column in listed}

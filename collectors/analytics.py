@@ -35,7 +35,7 @@ class AnalyticsCollector(RenamedCollector):
 
     def recognises(self, log: LogFile, column_map: ColumnMap) -> bool:
         """Whether the columns are those of a product, and some of them APIs."""
-        if log.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"[":
+        if log.first_byte == b"[":
             return False
         columns = _columns(log)
         self._product = product_of(columns)

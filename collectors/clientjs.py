@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from fpmonitor.collectors.nested import LibraryResult
 from fpmonitor.collectors.records import leaves, text_of
-from fpmonitor.collectors.results import ResultCollector
+from fpmonitor.collectors.results import LibraryResult, ResultCollector
 from fpmonitor.vocabulary import aliases_of
 
 _SOURCE = "clientjs"

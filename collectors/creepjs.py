@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from fpmonitor.collectors.nested import LibraryResult
 from fpmonitor.collectors.records import leaves
-from fpmonitor.collectors.results import ResultCollector
+from fpmonitor.collectors.results import LibraryResult, ResultCollector
 from fpmonitor.vocabulary import aliases_of
 
 _SOURCE = "creepjs"
@@ -16,6 +15,7 @@ _SECTIONS = frozenset({
     "media", "navigator", "offlineAudioContext", "resistance", "screen", "svg", "timezone", "trash",
     "voices", "windowFeatures", "workerScope",
 })  # fmt: skip
+# Sections that other libraries and pages have as well: alone they tell nothing.
 _ANYBODYS = frozenset({
     "css", "features", "fonts", "intl", "media", "navigator", "screen", "svg", "timezone", "voices",
 })  # fmt: skip

@@ -82,7 +82,7 @@ def _count_lines(log: LogFile) -> int:
 
 def _broken_records(log: LogFile, width: int) -> int:
     broken = 0
-    with decoded(log) as text:
+    with _decoded(log) as text:
         reader = csv.reader(text, delimiter=delimiter_of(log), strict=True)
         while True:
             try:
@@ -96,7 +96,7 @@ def _broken_records(log: LogFile, width: int) -> int:
 
 
 @contextmanager
-def decoded(log: LogFile) -> Iterator[io.TextIOWrapper]:
+def _decoded(log: LogFile) -> Iterator[io.TextIOWrapper]:
     """Open the text of a log; bytes that are not UTF-8 are marked."""
     # For the whole process: by default 131,072 characters, and a record may have more.
     csv.field_size_limit(_READ_BYTES)
@@ -112,13 +112,13 @@ def _reason(record: Refused) -> str:
 
 def _find_rows(log: LogFile, rows: Mapping[int, str], refused_lines: set[int]) -> list[Reject]:
     found: list[Reject] = []
-    row = 0
-    for line, text in _records(log) if rows else ():
+    row, delimiter = 0, delimiter_of(log)
+    for line, fields in records_below_header(log) if rows else ():
         # These are no rows of the scan, which numbers the others.
         if line in refused_lines:
             continue
         if row in rows:
-            found.append(Reject(line, rows[row], excerpt(text)))
+            found.append(Reject(line, rows[row], excerpt(delimiter.join(fields))))
         if len(found) == len(rows):
             break
         row += 1
@@ -141,17 +141,20 @@ def _lines_at(log: LogFile, offsets: Sequence[int]) -> list[int]:
     return lines
 
 
-def _records(log: LogFile) -> Iterator[tuple[int, str]]:
-    """Return the records below the header, each with its first line; blank lines are skipped."""
-    delimiter = delimiter_of(log)
-    with decoded(log) as text:
-        reader = csv.reader(text, delimiter=delimiter)
+def records_below_header(log: LogFile) -> Iterator[tuple[int, list[str]]]:
+    """Return the fields of records, each with its first line; blank lines are skipped.
+
+    Raises:
+        InputError: A field is too long.
+    """
+    with _decoded(log) as text:
+        reader = csv.reader(text, delimiter=delimiter_of(log))
         next(reader)
         line = reader.line_num + 1
         try:
             for fields in reader:
                 if fields:
-                    yield line, delimiter.join(fields)
+                    yield line, fields
                 line = reader.line_num + 1
         except csv.Error as error:
             raise InputError(f"{log.label}: line {line}: a field is {LONG_LINE}") from error
@@ -193,6 +196,7 @@ class CsvReader(Reader):
 
     def head_columns(self, log: LogFile) -> list[Column]:
         """Columns of the header."""
+        # Each once: several may have no name.
         return [Column(name) for name in dict.fromkeys(header(log))]
 
     def sample(self, log: LogFile) -> dict[str, list[str]]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from fpmonitor.collectors.tables import ATTRIBUTES
 from fpmonitor.errors import InputError, excerpt
@@ -14,6 +13,7 @@ from fpmonitor.logs.contract import MAX_APIS
 from fpmonitor.vocabulary import meanings
 
 _Rows: TypeAlias = "Iterator[dict[str, Any]]"
+_Found: TypeAlias = "tuple[_Rows, Mapping[str, int]]"
 # Names of members that hold records, or the object that does: of exports, databases and web APIs.
 ENVELOPES = {
     *("data", "results", "result", "records", "rows", "items", "hits", "docs", "documents"),
@@ -30,13 +30,6 @@ _ALIKE = 0.8
 _MOST_DEEP = 4
 _MOST_BESIDE = 200
 _OTHERS = "*"
-
-
-class Unfolded(NamedTuple):
-    """The records of a document, and what is beside them: names, and how often each comes."""
-
-    rows: _Rows
-    left_out: Mapping[str, int] = MappingProxyType({})
 
 
 class _Beside(Counter[str]):
@@ -74,10 +67,11 @@ class _Known(dict[str, bool]):
         return any(self[leaf] for leaf in leaf_names({name: value}))
 
 
-def unfolded(document: Mapping[str, Any], user: str, label: str) -> Unfolded | None:
-    """Return the records of a document; null where it is one record.
+def unfolded(document: Mapping[str, Any], user: str, label: str) -> _Found | None:
+    """Return the records of a document, and what is beside them; null where it is one record.
 
-    The key of a record is its user, unless the records name theirs or the keys number the rows.
+    What is beside are names, and how often each comes. The key of a record is its user, unless the
+    records name theirs or the keys number the rows.
 
     Args:
         document: What a file of one JSON object holds.
@@ -89,17 +83,17 @@ def unfolded(document: Mapping[str, Any], user: str, label: str) -> Unfolded | N
 
 def _unfolded(
     document: Mapping[str, Any], user: str, label: str, path: tuple[str, ...]
-) -> Unfolded | None:
+) -> _Found | None:
     # What names its user is a record, whatever it holds.
     if not document or len(path) > _MOST_DEEP or isinstance(document.get(user), str | int | float):
         return None
     # Before lists of objects: rows of BigQuery are `{f: [{v: ...}]}`, with no name in them.
     if (below_names := _with_names(document, user)) is not None:
         named_rows, used = below_names
-        return Unfolded(named_rows, _within(path, _members(document.keys() - used)))
+        return named_rows, _within(path, _members(document.keys() - used))
     lists = {name: rows for name, rows in document.items() if _are_objects(rows)}
     if (visits := _keyed_lists(document, lists, user)) is not None:
-        return Unfolded(visits)
+        return visits, {}
     record_lists = {name: rows for name, rows in lists.items() if name.casefold() in ENVELOPES}
     if not record_lists and _is_wrapper(document, lists):
         record_lists = lists
@@ -114,15 +108,15 @@ def _unfolded(
     for held_by, rows in record_lists.items():
         inner_rows, left_out = _without_wrappers(rows, user)
         beside = _within(path, _members(document.keys() - {held_by}))
-        return Unfolded(inner_rows, beside | _within((*path, held_by), left_out))
+        return inner_rows, beside | _within((*path, held_by), left_out)
     for name, inner in document.items():
         if name.casefold() in ENVELOPES and isinstance(inner, dict):
             found = _unfolded(inner, user, label, (*path, name))
             if found is not None:
                 beside = _within(path, _members(document.keys() - {name}))
-                return Unfolded(found.rows, {**beside, **found.left_out})
+                return found[0], {**beside, **found[1]}
     table = _table(document, user)
-    return None if table is None else Unfolded(table)
+    return None if table is None else (table, {})
 
 
 def _members(names: Collection[str]) -> _Beside:
@@ -157,7 +151,7 @@ def _is_wrapper(document: Mapping[str, Any], lists: Mapping[str, Sequence[Any]])
     )
 
 
-def _without_wrappers(rows: Sequence[Mapping[str, Any]], user: str) -> Unfolded:
+def _without_wrappers(rows: Sequence[Mapping[str, Any]], user: str) -> _Found:
     """Take the record out of each of some elements, and what beside it tells of a browser."""
     for name in _INNER:
         if not all(isinstance(row.get(name), dict) for row in rows):
@@ -178,8 +172,8 @@ def _without_wrappers(rows: Sequence[Mapping[str, Any]], user: str) -> Unfolded:
             }
             left_out.add(row.keys() - beside - {name})
             found.append({**beside, **row[name]})
-        return Unfolded(iter(found), left_out)
-    return Unfolded(map(dict, rows))
+        return iter(found), left_out
+    return map(dict, rows), {}
 
 
 def leaf_names(
@@ -277,6 +271,7 @@ def _is_by_column(document: Mapping[str, Any], inner: Sequence[str], user: str) 
     known_outside, known_inside = (sum(map(_Known().__getitem__, n)) for n in (document, inner))
     if known_outside != known_inside:
         return known_outside > known_inside and len(inner) >= _FEWEST
+    # No name tells which are the columns: a table has more rows.
     return len(inner) >= max(_FEWEST, 2 * len(document))
 
 

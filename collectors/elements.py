@@ -48,6 +48,7 @@ def with_elements(log: LogFile, columns: Collection[str]) -> Iterator[bytes]:
             raise InputError(
                 f"elements: {column!r} holds no list", hint="a JSON list of texts, such as fonts"
             )
+    # Through the log once more: a record is false in what only later ones list.
     order = {column: sorted(seen) for column, seen in known.items()}
     with log.open() as file:
         for line in file:

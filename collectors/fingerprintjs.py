@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from fpmonitor.collectors.nested import LibraryResult, holds, read_record
 from fpmonitor.collectors.records import (
     IDS,
     UNDEFINED,
@@ -19,7 +18,7 @@ from fpmonitor.collectors.records import (
     text_of,
     value_text,
 )
-from fpmonitor.collectors.results import ResultCollector
+from fpmonitor.collectors.results import LibraryResult, ResultCollector, holds, read_record
 from fpmonitor.errors import InputError
 from fpmonitor.vocabulary import aliases_of, api_of
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from fpmonitor.collectors.nested import LibraryResult
 from fpmonitor.collectors.records import error_text, value_text
-from fpmonitor.collectors.results import ResultCollector
+from fpmonitor.collectors.results import LibraryResult, ResultCollector
 from fpmonitor.vocabulary import aliases_of, api_of
 
 _SOURCE = "fingerprintjs2"

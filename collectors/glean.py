@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fpmonitor.logs.log_file import LogFile
 
 _SOURCE = "glean"
+# `metrics.quantity.characteristics_x` is a column, `characteristics.x` a metric of a ping.
 _METRIC = re.compile(r"(?:.*[._])?characteristics[._](\w+)")
 _IDENTIFIER = "client_identifier"
 _NO_APIS = (_IDENTIFIER, "submission_schema")

@@ -27,7 +27,7 @@ from fpmonitor.collectors.request_members import (
     are_named_as_requests,
 )
 from fpmonitor.errors import InputError, excerpt
-from fpmonitor.logs.contract import MAX_APIS, NOT_UTF_8, Reject, Scan
+from fpmonitor.logs.contract import LARGE_VALUE_BYTES, MAX_APIS, NOT_UTF_8, Reject, Scan
 from fpmonitor.logs.log_file import LONG_LINE, MAX_RECORD_BYTES, NotTaken
 from fpmonitor.logs.missing import json_texts
 from fpmonitor.sql import quote_text
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 UNDEFINED = "undefined"
 IDS = ("visit_id", "session_id")  # of a record of the page snippet: names of its visit and session
 ERROR = "error:"
-_LARGE_VALUE_BYTES = 256
 # A document is parsed whole: 256 MB of `[],` would be 85 million lists, so these are counted first.
 _MAX_DOCUMENT_BYTES = 256_000_000
 _MAX_ELEMENTS = 10_000_000  # of 100 bytes in memory and more
@@ -125,7 +124,7 @@ def value_text(value: object) -> str:
     if isinstance(value, str):
         return _digest_of(value) or _quoted(value)
     if isinstance(value, dict | list):
-        text = _canonical(value)
+        text = safe_files.canonical_text(value)
         return _digest_of(text) or text
     if isinstance(value, bool) or value is None:
         return _WORDS[value]
@@ -135,25 +134,19 @@ def value_text(value: object) -> str:
 def _digest_of(text: str) -> str | None:
     """Digest and length of a large text as JSON text; null for others."""
     # Of ASCII the characters are the bytes: the usual value need not be encoded to be measured.
-    if len(text) <= _LARGE_VALUE_BYTES and text.isascii():
+    if len(text) <= LARGE_VALUE_BYTES and text.isascii():
         return None
     try:
         encoded = text.encode()
     except UnicodeEncodeError as error:
         raise RecordError("a text is not valid Unicode") from error
-    if len(encoded) <= _LARGE_VALUE_BYTES:
+    if len(encoded) <= LARGE_VALUE_BYTES:
         return None
     return f'"sha256:{hashlib.sha256(encoded).hexdigest()[:32]}:{len(text)}"'
 
 
 _WORDS = {True: "true", False: "false", None: "null"}
-# The form that `staging.canonical_json` gives to values of other collectors: they share numbers.
-_CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 _quoted = json.encoder.encode_basestring
-
-
-def _canonical(value: object) -> str:
-    return _CANONICAL.encode(value)
 
 
 def error_text(message: object) -> str:
@@ -232,7 +225,7 @@ def document(log: LogFile, *, whole: bool = False) -> Any:
 
     If it is known to be one value as a whole, it may also be one object on a line.
     """
-    if log.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in {b"{", b"["}:
+    if log.first_byte not in {b"{", b"["}:
         return None
     # Objects on lines are read one by one, however many: only one value has to be parsed whole.
     if not whole and _begins_with_line(log):
@@ -263,8 +256,7 @@ def _first_line(file: IO[bytes]) -> bytes:
 
 def first_records(log: LogFile) -> tuple[Any, ...]:
     """Contents of the first good records of a JSON log; empty for logs in another form."""
-    head = log.head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if head[:1] not in {b"{", b"["}:
+    if log.first_byte not in {b"{", b"["}:
         return ()
     # A file may be another one under the same name: its state is part of the cache's key.
     stat = log.path.stat()
@@ -483,7 +475,8 @@ class RecordCollector(ABC):
         """Name the user, the visitor or the row; an address goes no further than its digest."""
         if self.unit == "row":
             # Place and content: rows of a log that has grown keep their names.
-            content = hashlib.sha256(_canonical(record.content).encode("utf-8", "replace"))
+            text = safe_files.canonical_text(record.content)
+            content = hashlib.sha256(text.encode("utf-8", "replace"))
             return f"{log.origin}#{record.line}#{content.hexdigest()}"
         if self.unit == "user":
             outer = record.content if isinstance(record.content, dict) else {}

@@ -89,11 +89,11 @@ class RenamedCollector(WideCollector, ABC):
 
 def column_names(log: LogFile) -> list[str]:
     """Columns that the beginning of the log shows; none of one JSON array, which is no table."""
-    if log.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"[":
+    if log.first_byte == b"[":
         return []
     return [column.name for column in reader_of(log).head_columns(log) if not column.path]
 
 
-def first_ending(names: Iterable[str], *endings: str) -> str | None:
-    """Return the first name that ends in one of some endings."""
-    return next((name for name in names if name.endswith(endings)), None)
+def first_ending(names: Iterable[str], ending: str) -> str | None:
+    """Return the first name that ends so."""
+    return next((name for name in names if name.endswith(ending)), None)

@@ -48,6 +48,7 @@ def _reports(content: Any) -> list[Any]:
 def call_of(report: Any) -> Call:
     """Tell what a report says; nothing of one that is no violation."""
     body = report.get("body") if isinstance(report, dict) else None
+    # Reports on other things, such as deprecations, come in the same batches.
     if not isinstance(body, dict) or report.get("type") != REPORT_TYPE:
         return Call("", "", "", 0)
     feature = body.get("policyId") or body.get("featureId")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from functools import lru_cache
 from itertools import islice
@@ -10,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from fpmonitor.collectors.csv_text import decoded, delimiter_of, header
+from fpmonitor.collectors.csv_text import delimiter_of, header, records_below_header
 from fpmonitor.collectors.records import Record, first_records
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
 from fpmonitor.logs.contract import NOT_UTF_8
-from fpmonitor.logs.log_file import LONG_LINE
 from fpmonitor.sql import quote_path
 
 if TYPE_CHECKING:
@@ -60,21 +58,10 @@ def rows_of(log: LogFile) -> Iterator[Record]:
 
 def _csv_rows(log: LogFile) -> Iterator[Record]:
     names, delimiter = header(log), delimiter_of(log)
-    with decoded(log) as text:
-        reader = csv.reader(text, delimiter=delimiter)
-        next(reader)
-        line = reader.line_num + 1
-        try:
-            for fields in reader:
-                if fields:
-                    present = {
-                        name: cell for name, cell in zip(names, fields, strict=False) if cell
-                    }
-                    begin = delimiter.join(fields)[:200]
-                    yield Record(line, present, _problem(fields, len(names)), begin)
-                line = reader.line_num + 1
-        except csv.Error as error:
-            raise InputError(f"{log.label}: line {line}: a field is {LONG_LINE}") from error
+    for line, fields in records_below_header(log):
+        present = {name: cell for name, cell in zip(names, fields, strict=False) if cell}
+        begin = delimiter.join(fields)[:200]
+        yield Record(line, present, _problem(fields, len(names)), begin)
 
 
 def _problem(fields: list[str], width: int) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
 from fpmonitor.logs.contract import MAX_APIS, Refused, Reject
+from fpmonitor.sql import statement
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -88,6 +89,27 @@ def select_fields(expressions: Mapping[str, str]) -> str:
 def hashed(text: str) -> str:
     """Return SQL for the hash of a text: a column that nobody wants may hold whole pages."""
     return f"CASE WHEN {text} IS NOT NULL THEN hash({text}) END"
+
+
+def visitor_parts(*, time: str, whose: str, agent: str) -> tuple[str, str, str]:
+    """Return SQL for the day, the address or cookie, and the user agent of a visitor.
+
+    Args:
+        time, whose, agent: SQL of texts; null or empty where they are not known.
+    """
+    parsed = statement("ingest/parse_time").replace('"time"', time)
+    written = f"regexp_extract({time}, '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}')"
+    day = f"COALESCE(NULLIF({written}, ''), left(({parsed})::VARCHAR, 10))"
+    return day, f"NULLIF({whose}, '')", f"NULLIF({agent}, '')"
+
+
+def visitor_name(*, time: str, whose: str, agent: str) -> str:
+    """Return SQL for the name of a visitor, as `unit.visitor_of` tells it; null where it does not.
+
+    An address goes no further than its digest.
+    """
+    parts = visitor_parts(time=time, whose=whose, agent=agent)
+    return f"sha256({' || chr(31) || '.join(parts)})"
 
 
 def too_many_apis(log: LogFile) -> InputError:

@@ -90,7 +90,7 @@ def forms_of(log: LogFile, given: str = "") -> tuple[LineForm, ...]:
     return _forms_of(head, given)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=2)  # without a given form, and with it: every collector asks
 def _forms_of(head: bytes, given: str) -> tuple[LineForm, ...]:
     lines = list(islice(filter(None, head.decode("utf-8-sig", "replace").splitlines()), _SAMPLE))
     headers = [] if given else [i for i, line in enumerate(lines[:20]) if line.startswith(_FIELDS)]

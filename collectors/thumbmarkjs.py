@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fpmonitor.collectors.nested import LibraryResult
 from fpmonitor.collectors.records import UNDEFINED, error_text, leaves, text_of
-from fpmonitor.collectors.results import ResultCollector
+from fpmonitor.collectors.results import LibraryResult, ResultCollector
 from fpmonitor.vocabulary import aliases_of, api_of
 
 if TYPE_CHECKING:
@@ -62,6 +61,7 @@ class ThumbmarkjsCollector(ResultCollector):
         """Components of one result, and what kept others from answering."""
         place = _PLACE[_hash_of(content)]
         answers, names = leaves(_SOURCE, _components(content), depth=3)
+        # An answer counts more than an error of its component, which may have failed in part.
         values = _errors(content.get("error")) | answers
         for text, component in _NO_WEBGL.items():
             if values.pop(api_of(_SOURCE, text), None) is not None:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
-import weakref
-from dataclasses import replace
-from pathlib import Path
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import duckdb
@@ -22,15 +18,17 @@ from fpmonitor.collectors.readers import reader_of
 from fpmonitor.collectors.records import document, text_lines
 from fpmonitor.collectors.tables import MAX_DEPTH
 from fpmonitor.collectors.text_logs import forms_of
-from fpmonitor.collectors.wrappers import WHY, Unwrapping, visits_at, wrapped_at
+from fpmonitor.collectors.wrappers import WHY, unwrapped_lines, visits_at, wrapped_at
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError
-from fpmonitor.logs.log_file import MAX_RECORD_BYTES, NotTaken
+from fpmonitor.logs.forms import write_json_lines
+from fpmonitor.logs.log_file import MAX_RECORD_BYTES, NotTaken, copy_of
+from fpmonitor.safe_files import json_or_none
 from fpmonitor.sql import quote_text
 from fpmonitor.vocabulary import meanings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.logs.log_file import LogFile
@@ -45,7 +43,7 @@ _NO_OBJECT = b"no JSON object\n"
 def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
     """Return the log, or a copy in which each record is a line, and texts of JSON are objects."""
     if is_logfmt(log, column_map):
-        log = _copy(log, as_json(log), form="logfmt")
+        log = copy_of(log, as_json(log), form="logfmt")
     start = log.head.lstrip()[:1]
     if start == b"[" or not (start == b"{" or log.format in {"csv", "parquet"}):
         return log
@@ -58,63 +56,43 @@ def one_record_a_line(log: LogFile, column_map: ColumnMap) -> LogFile:
         if isinstance(content, dict) and not is_har(content):  # whose collector reads it whole
             rows = unfolded(content, user, log.label)
         if rows is not None:
-            lines = (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows.rows)
-            beside = {name: NotTaken(WHY, times) for name, times in rows.left_out.items()}
-            log = _copy(log, lines, lambda: beside)
+            found, left_out = rows
+            lines = (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in found)
+            beside = {name: NotTaken(WHY, times) for name, times in left_out.items()}
+            log = copy_of(log, lines, lambda: beside)
     elif start != b"{" and not forms_of(log, column_map.log_format):
         columns = _columns_of_json(log, others)
         if columns or column_map.elements:
             log = _from_table(log, columns)
+    # In this order: lists and texts of JSON may be within what wraps the records.
     if log.format == "jsonl":
         log = _unwrapped(log, user, fields - {user}, others)
     if column_map.elements and log.format == "jsonl":
-        log = _copy(log, with_elements(log, column_map.elements))
+        log = copy_of(log, with_elements(log, column_map.elements))
     if log.format == "jsonl":
         for _ in range(_MOST_TIMES):
             texts = _texts_of_json(records_of(log.head), others)
             if not texts:
                 break
-            log = _copy(log, _read_texts(log, texts))
+            log = copy_of(log, _read_texts(log, texts))
     return log
 
 
-def _unwrapped(
-    log: LogFile, user: str, retained_names: Collection[str], others: Collection[str]
-) -> LogFile:
+def _unwrapped(log: LogFile, user: str, named: Collection[str], others: Collection[str]) -> LogFile:
     """Copy a log of lines that wrap a record or list several; return any other as it is."""
     if path := wrapped_at(records_of(log.head), user):
-        unwrapping = Unwrapping(path, retained_names)
+        retained: Collection[str] | None = named
     elif name := visits_at(records_of(log.head), others, log.label):
-        unwrapping = Unwrapping((name,), None)
+        path, retained = (name,), None
     else:
         return log
+    left_out: Counter[str] = Counter()
     with log.open() as file:
-        return _copy(
+        return copy_of(
             log,
-            unwrapping.lines(file),
-            lambda: {name: NotTaken(WHY, lines) for name, lines in unwrapping.left_out.items()},
+            unwrapped_lines(file, path, retained, left_out),
+            lambda: {name: NotTaken(WHY, lines) for name, lines in left_out.items()},
         )
-
-
-def _copy(
-    log: LogFile,
-    lines: Iterable[bytes],
-    left_out: Callable[[], Mapping[str, NotTaken]] = dict,
-    form: str = "",
-) -> LogFile:
-    """Write lines, which were of some `form`, to a copy of a log, and then ask what they lack."""
-    folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
-    try:
-        with (folder / "log").open("wb") as file:
-            file.writelines(lines)
-    # Until the copy is made nothing else removes the folder.
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    left = {**log.left_out, **left_out()}
-    copy = replace(log, path=folder / "log", left_out=left, form=form or log.form)
-    weakref.finalize(copy, shutil.rmtree, folder, ignore_errors=True)
-    return copy
 
 
 def _is_one_value(log: LogFile) -> bool:
@@ -158,20 +136,14 @@ def _columns_of_json(log: LogFile, others: Collection[str]) -> dict[str, str]:
 def _is_object(text: object) -> bool:
     if not (isinstance(text, str) and text.lstrip()[:1] == "{"):
         return False
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
+    return isinstance(json_or_none(text), dict)
 
 
 def _holds_object(text: object) -> bool:
     """Whether a text is an object, or a text in JSON that is one."""
-    if not (isinstance(text, str) and text.lstrip()[:1] == '"'):
-        return _is_object(text)
-    try:
-        return _is_object(json.loads(text))
-    except (ValueError, RecursionError):
-        return False
+    if isinstance(text, str) and text.lstrip()[:1] == '"':
+        text = json_or_none(text)
+    return _is_object(text)
 
 
 def _from_table(log: LogFile, columns: Mapping[str, str]) -> LogFile:
@@ -196,16 +168,10 @@ def _from_table(log: LogFile, columns: Mapping[str, str]) -> LogFile:
     line = f"CASE WHEN {broken} THEN {quote_text(_NO_OBJECT.decode().strip())} "
     # Not of a struct, which has no two members that differ in case alone.
     line += f"ELSE json_object({', '.join(cells)})::VARCHAR END"
-    # Lines go out as they are. In JSON a U+0001 and line ends within texts are escaped: nothing has
-    # to be quoted, and other line ends are white space.
-    copy = _copy(log, ())
+    copy = copy_of(log, ())
     try:
         with in_memory() as connection:
-            connection.execute(
-                f"COPY (SELECT translate({line}, chr(10) || chr(13), '  ') FROM {table.relation}) "  # noqa: S608 -- quoted
-                f"TO {quote_text(str(copy.path))} "
-                "(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x01')"
-            )
+            write_json_lines(connection, line, table.relation, copy.path)
             refused = []
             if log.format == "csv":
                 refused = connection.execute("SELECT line FROM reject_errors").fetchall()
@@ -213,7 +179,7 @@ def _from_table(log: LogFile, columns: Mapping[str, str]) -> LogFile:
         raise InputError(f"{log.label}: texts of JSON that cannot be read") from error
     if log.format == "parquet":
         return copy
-    return _copy(log, _with_broken(copy, sorted({int(line) for (line,) in refused})))
+    return copy_of(log, _with_broken(copy, sorted({int(line) for (line,) in refused})))
 
 
 def _with_broken(log: LogFile, broken: list[int]) -> Iterator[bytes]:

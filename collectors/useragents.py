@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from fpmonitor.collectors.nested import LibraryResult
 from fpmonitor.collectors.records import leaves
-from fpmonitor.collectors.results import ResultCollector
+from fpmonitor.collectors.results import LibraryResult, ResultCollector
 
 _PARTS_OF_UAPARSER = {
     "browser": {"name", "version", "major", "type"},

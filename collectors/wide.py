@@ -21,9 +21,9 @@ from fpmonitor.collectors.tables import (
     hashed,
     select_fields,
     too_many_apis,
+    visitor_name,
     with_clock,
 )
-from fpmonitor.collectors.visitors import visitor_name
 from fpmonitor.duckdb_connection import in_memory
 from fpmonitor.errors import InputError, excerpt
 from fpmonitor.logs.contract import MAX_APIS, ROW, Scan

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import tempfile
-import weakref
 from collections import defaultdict
-from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fpmonitor.collectors import json_lines
 from fpmonitor.collectors.log_forms import known_forms
-from fpmonitor.logs.log_file import MAX_RECORD_BYTES, LogFile
+from fpmonitor.logs.log_file import MAX_RECORD_BYTES, copy_of
+from fpmonitor.safe_files import json_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from fpmonitor.logs.log_file import LogFile
 
 TIME = "time of the line"
 _SAMPLE = 100
@@ -33,17 +31,16 @@ def unwrapped(log: LogFile) -> LogFile:
     Containers write `{"log": "192.0.2.1 - - [...]"}`, Caddy and syslog a time before JSON.
     """
     inner = _in_member(log) if log.head.lstrip()[:1] == b"{" else _behind_prefix(log)
-    if inner is None:
-        return log
-    folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
-    copy = LogFile(folder / "log", log.label)
-    weakref.finalize(copy, shutil.rmtree, folder, ignore_errors=True)
-    with log.shortened.open() as source, copy.path.open("w", encoding="utf-8") as target:
+    return log if inner is None else copy_of(log, _lines_inside(log.shortened, inner), form="JSON")
+
+
+def _lines_inside(log: LogFile, inner: Callable[[str], str]) -> Iterator[bytes]:
+    with log.open() as source:
         while raw := source.readline(MAX_RECORD_BYTES):
             text = inner(raw.decode("utf-8", "replace"))
-            # One line for each, empty or not: rejects are located by its number.
-            target.write(text.replace("\n", " ").rstrip() + "\n")
-    return copy
+            # One line for each, empty or not: rejects are located by its number. An escaped half of
+            # a character stays half of one, which is not UTF-8: its line is rejected.
+            yield text.replace("\n", " ").rstrip().encode("utf-8", "surrogatepass") + b"\n"
 
 
 def _in_member(log: LogFile) -> Callable[[str], str] | None:
@@ -51,17 +48,16 @@ def _in_member(log: LogFile) -> Callable[[str], str] | None:
     texts: dict[str, list[str]] = defaultdict(list)
     for record in islice(json_lines.records_of(log.head), _SAMPLE):
         for name in _MEMBERS & record.keys():
-            texts[name].append(str(record[name]).strip())
+            text = str(record[name]).strip().encode("utf-8", "replace")  # Polars takes no halves
+            texts[name].append(text.decode())
     member_name = next((name for name in sorted(texts) if _are_lines(texts[name])), None)
     if member_name is None:
         return None
 
     def inner(line: str) -> str:
-        with suppress(ValueError, RecursionError):
-            record = json.loads(line)
-            if isinstance(record, dict) and isinstance(record.get(member_name), str):
-                return str(record[member_name])
-        return line
+        record = json_or_none(line)
+        text = record.get(member_name) if isinstance(record, dict) else None
+        return text if isinstance(text, str) else line
 
     return inner
 
@@ -78,7 +74,8 @@ def _are_lines(texts: Sequence[str]) -> bool:
 def _behind_prefix(log: LogFile) -> Callable[[str], str] | None:
     lines = log.head.decode("utf-8", "replace").splitlines()[:_SAMPLE]
     fitting = [found for line in lines if (found := _JSON_BEHIND.fullmatch(line))]
-    if 2 * len(fitting) < len(lines) or not any(_is_object(found["content"]) for found in fitting):
+    contents = (json_or_none(found["content"]) for found in fitting)
+    if 2 * len(fitting) < len(lines) or not any(isinstance(one, dict) for one in contents):
         return None
 
     def inner(line: str) -> str:
@@ -94,10 +91,3 @@ def _behind_prefix(log: LogFile) -> Callable[[str], str] | None:
         )
 
     return inner
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from shlex import quote
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fpmonitor.collectors.documents import ENVELOPES, leaf_names
 from fpmonitor.collectors.records import opened
 from fpmonitor.collectors.results import holds_result
 from fpmonitor.errors import InputError, excerpt
+from fpmonitor.safe_files import json_or_none
 from fpmonitor.value_forms import TIMES, form_words
 from fpmonitor.vocabulary import meanings
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 _Path: TypeAlias = "tuple[str, ...]"
 _SAMPLE = 200
@@ -133,36 +136,23 @@ def _tell(name: str, elements: Sequence[Mapping[str, Any]]) -> bool:
     return len(apis) >= _TELLING or (timed and (bool(apis) or any(map(holds_result, sample))))
 
 
-class Unwrapping:
-    """Takes the records out of lines.
+def unwrapped_lines(
+    source: Iterable[bytes],
+    path: _Path,
+    retained_names: Collection[str] | None,
+    left_out: Counter[str],
+) -> Iterator[bytes]:
+    """Take the records out of lines; of one that is no JSON object, itself.
 
     Args:
+        source: The lines.
         path: Names that lead to the records.
-        kept: Plain members of what wraps them that are part of each; null for all.
-
-    Attributes:
-        left_out: Members of what wraps the records, and the lines that have each.
+        retained_names: Plain members of what wraps them that are part of each; null for all.
+        left_out: Counts the lines that have each of the other members.
     """
 
-    def __init__(self, path: _Path, retained_names: Collection[str] | None) -> None:
-        self.left_out: Counter[str] = Counter()
-        self._path, self._kept = path, retained_names
-
-    def lines(self, source: Iterable[bytes]) -> Iterator[bytes]:
-        """Read lines; of one that is no JSON object, itself."""
-        for line in source:
-            try:
-                content = json.loads(line)
-            except (ValueError, RecursionError):
-                content = None
-            if not isinstance(content, dict):
-                yield line if line.endswith(b"\n") else line + b"\n"
-                continue
-            for record in self._records(content, self._path, ()):
-                yield json.dumps(record).encode() + b"\n"
-
-    def _records(
-        self, content: Mapping[str, Any], path: _Path, above: _Path
+    def records(
+        content: Mapping[str, Any], path: _Path, above: _Path
     ) -> Iterator[Mapping[str, Any]]:
         if not path:
             yield content
@@ -172,19 +162,27 @@ class Unwrapping:
         for name, value in content.items():
             if name == step:
                 continue
-            if self._is_kept(name, value):
+            if retained_names is None or _is_retained(name, value, retained_names):
                 outer[name] = value
             else:
-                self.left_out[".".join((*above, name))] += 1
+                left_out[".".join((*above, name))] += 1
         objects = _objects(content.get(step))
         if not objects:  # a line without a record names no user, and is rejected
             yield outer
         for one in objects:
-            for record in self._records(one, tuple(rest), (*above, step)):
-                self.left_out.update(outer.keys() & record.keys())  # the inner one counts
+            for record in records(one, tuple(rest), (*above, step)):
+                left_out.update(outer.keys() & record.keys())  # the inner one counts
                 yield {**outer, **record}
 
-    def _is_kept(self, name: str, value: object) -> bool:
-        if self._kept is None or isinstance(value, dict | list):
-            return True
-        return name in self._kept or bool(meanings(name))
+    for line in source:
+        content = json_or_none(line)
+        if not isinstance(content, dict):
+            yield line if line.endswith(b"\n") else line + b"\n"
+            continue
+        for record in records(content, path, ()):
+            yield json.dumps(record).encode() + b"\n"
+
+
+def _is_retained(name: str, value: object, retained_names: Collection[str]) -> bool:
+    is_plain = not isinstance(value, dict | list)
+    return not is_plain or name in retained_names or bool(meanings(name))

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 from fpmonitor.refusals import kind_of
+from fpmonitor.results import Members
 
 Kind = Literal[
     "API",
@@ -73,7 +74,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class Account(Members):
     """What the members of a log are.
 
     Attributes:
@@ -93,10 +94,6 @@ class Account:
         return [
             member for member in self.members if member.kind in SET_ASIDE or _is_spare_time(member)
         ]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the account as it is printed."""
-        return asdict(self) | {"members": [asdict(member) for member in self.members]}
 
     def to_text(self) -> str:
         """Return the account as it is kept."""

@@ -73,6 +73,7 @@ class UnknownNameError(InputError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         known = sorted(known)
+        # Also by its last part: people leave out the interface, as in `width` for `Screen.width`.
         members = {other.rpartition(".")[2].casefold(): other for other in known}
         spelled = members | {other.casefold(): other for other in known}
         close = difflib.get_close_matches(name.casefold(), spelled, n=3, cutoff=0.5)
@@ -83,7 +84,6 @@ class UnknownNameError(InputError):
             else f"known: {', '.join(known[:12])}{' ...' if len(known) > 12 else ''}"
         )
         super().__init__(f"unknown {kind} {name!r}", hint=hint if known else "")
-        self.kind = kind
         self.name = name
         self.nearest = nearest
 
@@ -140,8 +140,12 @@ def reason_of(error: Exception) -> str:
 
 def excerpt(text: str) -> str:
     """Return the beginning of a record, on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= 80 else line[:79] + "…"
+    return shortened(" ".join(text.split()), 80)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of so many letters at most, by what it begins with."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def some_of(names: Sequence[str], most: int, *, between: str = ", ", last: str = " and") -> str:

@@ -99,6 +99,7 @@ _NAMED: tuple[tuple[frozenset[str], Kind, str], ...] = (
 )
 _HUNDRED = 100
 _WHOLE = re.compile(r"\d{1,15}")
+_TIME = re.compile(r"time|date|stamp", re.IGNORECASE)
 USER_AGENTS = "user agents, under an unknown name"
 
 
@@ -228,14 +229,10 @@ def _is_clock(form: Form, profile: Profile, texts: Sequence[str]) -> bool:
     if not form.seconds:
         # The same date in all records is that of a log; the same digits may be anything.
         return profile.values > 1 or not texts[0].isdigit()
-    named = TIMES.intersection(form_words(profile.path)) or _is_named_time(profile.path)
+    named = TIMES.intersection(form_words(profile.path)) or _TIME.search(profile.path)
     return profile.values > 1 and (
         bool(named) or (profile.values >= FEWEST and spans_years(texts, form.seconds))
     )
-
-
-def _is_named_time(path: str) -> bool:
-    return re.search(r"time|date|stamp", path, re.IGNORECASE) is not None
 
 
 def _as_time(form: Form, profile: Profile, setting: Setting) -> Verdict:
@@ -254,7 +251,8 @@ def _by_number(profile: Profile, texts: Sequence[str]) -> Verdict | None:
     if words and _COUNTS.intersection(words) and _COUNTS.union(_BESIDE_COUNTS).issuperset(words):
         # A share of the users is no weight: per cents would count as numbers of users.
         is_part = not all(map(_WHOLE.fullmatch, texts))
-        look: Look = "share" if is_part or _are_shares(path, numbers) else "weight"
+        is_share_of = is_share(path) and max(numbers) <= _HUNDRED
+        look: Look = "share" if is_part or is_share_of else "weight"
         return Verdict("weight", LOOKS[look], look)
     return _named(_NUMBERS, words)
 
@@ -275,10 +273,6 @@ def _by_name(profile: Profile, texts: Sequence[str]) -> Verdict | None:
         return None
     # `hasEmail` with `yes` and `no` has a word of a person in its name, and names nobody.
     return _named(_NAMED, words) if profile.values >= _FEWEST_NAMED else None
-
-
-def _are_shares(path: str, numbers: Sequence[float]) -> bool:
-    return is_share(path) and max(numbers) <= _HUNDRED
 
 
 def _by_difference(profile: Profile, texts: Sequence[str], setting: Setting) -> Verdict | None:

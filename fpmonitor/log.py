@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.apis import ApiOverview
 from fpmonitor.answers.exposure import ExposureDetails, ExposureReport, report_exposures
@@ -272,5 +272,4 @@ def _argument(text: str) -> str:
     return _OPTION.sub(written, text)
 
 
-Kind = Literal["export", "report"]
-ACTIONS: dict[Kind, Callable[..., Any]] = {"export": export_decision, "report": report_decision}
+ACTIONS: dict[str, Callable[..., Any]] = {"export": export_decision, "report": report_decision}

@@ -26,8 +26,12 @@ from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.renewal import find_renewal, share_of_false_moves
 from fpmonitor.answers.sets import check_named_sets
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
-from fpmonitor.answers.window_check import check_window
-from fpmonitor.answers.window_lengths import Confirmed, count_confirmed, longer_windows
+from fpmonitor.answers.window_check import (
+    Confirmed,
+    check_window,
+    count_confirmed,
+    longer_windows,
+)
 from fpmonitor.closing import Closing
 from fpmonitor.collectors.choosing import recognised
 from fpmonitor.decide.asked import DecideQuestion, asking
@@ -94,6 +98,7 @@ class Monitor(Closing):
 
     Attributes:
         database: The open file, for what is no question: `store` and `release` take it.
+        listing: Where the questions that are decided are listed; null where nothing keeps them.
         follower: Null; or what holds the users in memory from one monitor of the file to the next,
             as long as nobody else changes it: see `store.followed`.
 
@@ -114,6 +119,7 @@ class Monitor(Closing):
         kept: bool = True,
     ) -> None:
         self.database = Database(Path(path), create=create, key_file=key_file, patience=patience)
+        self.listing: Database | None = self.database
         self.window = window or Window()
         self.view = view or View()
         self.audience = audience
@@ -138,16 +144,6 @@ class Monitor(Closing):
     def counter(self) -> str:
         """What decisions note where queries counted."""
         return "duckdb"
-
-    @property
-    def _listing(self) -> Database | None:
-        """Where the questions that are decided are listed; null where nothing keeps them."""
-        return self.database
-
-    @property
-    def lists_questions(self) -> bool:
-        """Whether the questions that are decided are listed."""
-        return self._listing is not None
 
     # ---- What is stored
 
@@ -397,7 +393,7 @@ class Monitor(Closing):
     def decide(self, decide_question: DecideQuestion) -> Decision:
         """Decide all subsets of the candidates, and list the question: see `DecideQuestion`."""
         return decide_and_list(
-            self._listing, self.population(), decide_question, counter=self.counter
+            self.listing, self.population(), decide_question, counter=self.counter
         )
 
     def check(
@@ -411,7 +407,6 @@ class Monitor(Closing):
         """Test every set on the allow list of a decision on the users of now.
 
         Args:
-            decision: The decision.
             by: Look at the newest calendar window of this length only that is over.
             until: With `by`: the newest that is over then; null for now.
             new_users: The list was decided on none of the users of this database.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fpmonitor.logs.column_map import ColumnMap
     from fpmonitor.store.accounts import Judged
 
-_FIELDS = {"time": "time", "user": "user", "weight": "weight"}
+_FIELDS = frozenset(("time", "user", "weight"))
 _ONE_OF = {"weight": "user"}  # a log has one or the other
 
 
@@ -105,8 +105,8 @@ def map_text(planned: Mapping[str, Judged]) -> str:
         if path in apis or member.path in columns.values():
             continue
         if path in asks:
-            field = _FIELDS.get(asks[path].asks or "")
-            if field and not {field, _ONE_OF.get(field, field)} & columns.keys():
+            field = asks[path].asks or ""
+            if field in _FIELDS and not {field, _ONE_OF.get(field, field)} & columns.keys():
                 columns[field] = path
             else:
                 ignored[path] = _asked(path, asks[path])

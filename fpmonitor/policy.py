@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 from fpmonitor.errors import InputError, PolicyError, UnknownNameError
+from fpmonitor.results import Members
 
 HIDE_BELOW, LEAST_HIDDEN = 10, 2  # users: what is hidden by default, and at least
 HIDE_BELOW_VARIABLE = "FPMONITOR_HIDE_BELOW"  # of the environment: processes below hide the same
@@ -139,13 +140,15 @@ def check_share(argument: str, value: float) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strata:
+class Strata(Members):
     """Known shares of parts of the population.
 
     Raises:
         PolicyError: Fewer than two strata, a share that is none, shares that do not add up to 1 or
             limits within which none do, a stratum left out that has no share, or all of them.
     """
+
+    RARE: ClassVar[str] = "left_out expected"
 
     # What tells the stratum of a user: an API as the log or the vocabulary calls it, or `browser
     # family`.
@@ -257,7 +260,7 @@ Look = Literal["first", "later"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SampleModel:
+class SampleModel(Members):
     """How the observed users may differ from independent draws from the population.
 
     Attributes:
@@ -276,6 +279,8 @@ class SampleModel:
     Raises:
         PolicyError: A number is out of its range, or strata or clusters go with added users.
     """
+
+    RARE: ClassVar[str] = "strata fake_share cluster rows_are_users look"
 
     bias: float = 1.0
     strata: Strata | None = None
@@ -357,14 +362,6 @@ class SampleModel:
             return self.strata.expected
         return None if self.cluster is None else users
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the bias, and what else there is."""
-        content = {name: value for name, value in asdict(self).items() if value}
-        for name in ("left_out", "expected") if self.strata is not None else ():
-            if not content["strata"][name]:
-                del content["strata"][name]
-        return content
-
     @property
     def departure(self) -> Departure:
         """What tests reckon with."""
@@ -401,7 +398,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CohortBudget:
+class CohortBudget(Members):
     """What no cohort may be above: users who share values that sites see in any case.
 
     Attributes:
@@ -416,6 +413,8 @@ class CohortBudget:
     Raises:
         PolicyError: A share is out of its range, nothing tells cohorts, or what is not of the menu.
     """
+
+    RARE: ClassVar[str] = "worst_share menu"
 
     given: tuple[str, ...]
     budget: float
@@ -477,7 +476,7 @@ Visits = Literal["last", "last+visit", "visit", "path", "both"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Members):
     """What must hold, for whom, and how sure one must be.
 
     Attributes:
@@ -499,6 +498,8 @@ class Policy:
         PolicyError: A number is out of its range, there is no candidate or none beside what tells
             cohorts, or nothing is estimated that could differ.
     """
+
+    RARE: ClassVar[str] = "sample cohorts links visits"
 
     k: int
     population: int
@@ -556,19 +557,6 @@ class Policy:
         """Whether nothing is said of users who come back later, as they have other records then."""
         follows = self.links is not None and bool(self.links.after)
         return self.visits not in {"last", "last+visit"} or follows
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what was asked: of cohorts, links and visits only where something was."""
-        content = asdict(self) | {"sample": self.sample.to_json()}
-        for name, usual in (("sample", PLAIN_DRAWS), ("cohorts", None), ("links", None)):
-            if getattr(self, name) == usual:
-                del content[name]
-        if self.visits == "last":
-            del content["visits"]
-        for name in ("worst_share", "menu"):
-            if self.cohorts is not None and not getattr(self.cohorts, name):
-                del content["cohorts"][name]
-        return content
 
     def check_candidates(self, apis: Iterable[str]) -> None:
         """Check that APIs are candidates of this policy.

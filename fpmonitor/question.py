@@ -63,6 +63,7 @@ class Question:
                 "missing",
                 f"must be one of {', '.join(get_args(Missing))}, got {self.missing!r}",
             )
+        # What is read of a frame is of numpy, which neither JSON nor the database takes.
         for name in ("k", "population", "delta"):
             object.__setattr__(self, name, own_number(getattr(self, name)))
         # A population that nobody named is as large as the users, who are not counted yet.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import date
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -20,15 +20,26 @@ class Members:
     # Names of members, in the order of the JSON; `name=path` where it calls one otherwise, which is
     # null where it leads through null. All members by default.
     JSON: ClassVar[str] = ""
+    # Names of fields that the JSON has only where they are not as by default.
+    RARE: ClassVar[str] = ""
 
     def to_json(self) -> Any:
         """Return the result as the CLI prints it."""
         pairs = (each.partition("=") for each in self.JSON.split() or _names(self))
-        return {name: _plain(_at(self, path or name)) for name, _, path in pairs}
+        usual = _defaults(self, self.RARE.split())
+        return {
+            name: _plain(value)
+            for name, _, path in pairs
+            if (value := _at(self, path or name)) != usual.get(name, MISSING)
+        }
 
 
 def _names(value: Any) -> list[str]:
     return [each.name for each in fields(value)]
+
+
+def _defaults(value: Any, names: Collection[str]) -> dict[str, Any]:
+    return {each.name: each.default for each in fields(value) if each.name in names}
 
 
 def _at(value: Any, path: str) -> Any:
@@ -38,6 +49,7 @@ def _at(value: Any, path: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    # First: what says itself how it is told is a dataclass as well.
     if hasattr(value, "to_json"):
         return value.to_json()
     if is_dataclass(value):

@@ -157,6 +157,8 @@ def whole_file(path: Path, mode: int = 0o644) -> Iterator[Path]:
     Raises:
         InputError: It cannot be made, or cannot take its name.
     """
+    # In the same folder, as only within a file system a name changes hands at once; hidden, so
+    # that no watch of the folder takes it for a log.
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         # O_EXCL: never through a link that somebody left under this name.
@@ -236,6 +238,18 @@ def strict_json(text: str, *, may_repeat: bool = False) -> Any:
     if "\\ud" in text or "\\uD" in text:
         json.dumps(content, ensure_ascii=False).encode()
     return content
+
+
+# Sorted members and no white space: values that say the same have one text.
+canonical_text = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+
+
+def json_or_none(text: str | bytes) -> Any:
+    """Parse JSON of whoever wrote a log; null for what is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

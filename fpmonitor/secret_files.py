@@ -20,6 +20,7 @@ def make_secret_file(path: Path, secret: str) -> None:
         InputError: The file already exists, or cannot be written.
     """
     try:
+        # O_EXCL: no key is ever written over, and no link that somebody left is followed.
         # The mode from the start: a chmod would leave a moment for others to open it.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:

@@ -59,6 +59,7 @@ class SpectraMonitor(Monitor):
         audience: Audience = Audience.OWNER,
     ) -> None:
         self.view, self.audience, self.window = view or View(), audience, Window()
+        self.listing = None  # nobody keeps a list of questions
         self._path = paths[0]
         self._ask: Callable[[Sequence[tuple[str, ...]]], None] = unanswered
         told: dict[str, Any] = {"said": {}, "key": "", "unit": "user"}
@@ -79,10 +80,6 @@ class SpectraMonitor(Monitor):
         """What is counted."""
         return weakest(self.snapshot.units)
 
-    @property
-    def _listing(self) -> None:
-        """Null: nobody keeps a list of questions."""
-
     @cached_property
     def database(self) -> NoReturn:  # type: ignore[override]
         """Refuse: there is none."""
@@ -100,6 +97,7 @@ class SpectraMonitor(Monitor):
     ) -> Population:
         """Return the users that questions are about; errors as of `Monitor.population`."""
         if window not in {None, Window()}:
+            # Refuses: answers know no times and no sources.
             _ = self.database
         return Population(self.snapshot, view=view or self.view, audience=audience or self.audience)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from starlette.applications import Starlette
@@ -14,11 +16,11 @@ from fpmonitor.serve.asked import Flights, respond
 from fpmonitor.serve.dashboard import PEOPLE, Dashboard
 from fpmonitor.serve.door import Door
 from fpmonitor.serve.keys import Key
-from fpmonitor.serve.pages import service_files
+from fpmonitor.serve.pages import refused_as_text, service_files
+from fpmonitor.serve.requests import answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.monitor import Monitor
@@ -32,8 +34,8 @@ def routes(service: DashboardService) -> list[Route]:
 
     door = Door(service, Flights(partial(respond, app), lambda: None, by_reader=True))
     return [
-        *(Route(path, door.for_people) for path in PEOPLE),
-        Route("/login", door.login, methods=["GET", "POST"]),
+        *(Route(path, answered(door.for_people, refused_as_text)) for path in PEOPLE),
+        Route("/login", answered(door.login, refused_as_text), methods=["GET", "POST"]),
         Route("/logout", door.logout, methods=["POST"]),
         *service_files(),
     ]
@@ -50,7 +52,7 @@ class DashboardService:
 
     def __init__(self, monitor: Monitor, decision: Decision | None = None, token: str = "") -> None:
         self.decision = decision
-        self.history_path: Path | None = None
+        self.history_path = Path(os.devnull)
         self.wants_read_token = bool(token)
         self.monitor, self._token, self._lock = monitor, token, threading.Lock()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fpmonitor.answers.decide import called_as, question_of
+from fpmonitor.answers.decide import called_as, users_meant
 from fpmonitor.disclosure import check_users
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.composition import composition_from_sample
@@ -152,7 +152,7 @@ def _spectrum(users: Population, decision: Decision, apis: ApiSet) -> CountSpect
     """
     called = called_as(decision, users)
     named = users.named([api if api in users.apis else decision.means(api) for api in apis])
-    asked = users.for_question(question_of(called), called.policy.candidates)
+    asked = users_meant(users, called)
     check_users(asked.users, decision.policy.k, asked.audience)
     source = asked.told_source(called.policy.candidates, decision.policy.k)
     users_of = unit_source(source, USERS)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from fpmonitor.disclosure import Audience, may_count_below, may_name, publishable_part
 from fpmonitor.estimate.entropy import entropy_bits
@@ -11,7 +11,7 @@ from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.population.population import Population
 from fpmonitor.results import Result
 from fpmonitor.spectrum import CountSpectrum
-from fpmonitor.unit import Unit, told_unit
+from fpmonitor.unit import Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,8 @@ class ApiOverview(Result):
         unit: What was counted: see `fpmonitor.unit`.
     """
 
+    RARE: ClassVar[str] = "suppressed unit"
+
     api: str
     users: int | None
     coverage: float | None
@@ -49,14 +51,6 @@ class ApiOverview(Result):
     suppressed: bool = False
     unit: Unit = "user"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the line as the CLI prints it."""
-        content = asdict(self)
-        del content["unit"]
-        if not self.suppressed:
-            del content["suppressed"]
-        return content | told_unit(self.unit)
-
 
 def list_apis(
     population: Population, *, k: int = 10, show_counts_below_k: bool = False
@@ -64,7 +58,6 @@ def list_apis(
     """Describe every API whose name may be told, the most exposing first.
 
     Args:
-        population: The users.
         k: Anonymity threshold; counts of fewer users are not shown.
         show_counts_below_k: Show them all the same, to the owner.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor.answers.sets import sorted_sets
 from fpmonitor.disclosure import (
@@ -16,12 +16,12 @@ from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.population.robots import robots_list
 from fpmonitor.population.snapshot import check_values_kept
 from fpmonitor.results import Result
-from fpmonitor.unit import Unit, told_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from fpmonitor.population.population import Population
+    from fpmonitor.unit import Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,9 @@ class AutomationReport(Result):
         unit: What was counted: see `fpmonitor.unit`.
     """
 
+    JSON: ClassVar[str] = "users automated share signs exposure=compared masked robots_by unit"
+    RARE: ClassVar[str] = "unit"
+
     users: int
     automated: int | None
     share: float | None
@@ -50,20 +53,13 @@ class AutomationReport(Result):
     robots_by: str = ""
     unit: Unit = "user"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as the CLI prints it."""
-        return {
-            "users": self.users,
-            "automated": self.automated,
-            "share": self.share,
-            "signs": dict(self.signs),
-            "exposure": [
-                {"apis": list(apis), "all": everybody, "without_automation": human}
-                for apis, (everybody, human) in self.exposures.items()
-            ],
-            "masked": list(self.masked),
-            "robots_by": self.robots_by,
-        } | told_unit(self.unit)
+    @property
+    def compared(self) -> list[dict[str, Any]]:
+        """Exposure of each set, with and without the automated, as the CLI prints it."""
+        return [
+            {"apis": apis, "all": everybody, "without_automation": human}
+            for apis, (everybody, human) in self.exposures.items()
+        ]
 
 
 def report_automation(
@@ -77,7 +73,6 @@ def report_automation(
 
     Args:
         population: The users; those that its view would leave out are counted.
-        sets: The API sets.
         k: Anonymity threshold; counts of fewer users are not shown.
         show_counts_below_k: Show them all the same, to the owner.
     """

@@ -65,7 +65,6 @@ def decisions_beside(
 
     Args:
         population: The users of now, seen as the decision saw its own.
-        decision: The decision.
         listed: What their database lists, in the order of asking.
     """
     decision = called_as(decision, population)

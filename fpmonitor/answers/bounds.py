@@ -51,7 +51,6 @@ def compare_bounds(
 
     Args:
         spectra: What is told of the count spectrum of all users.
-        certified: Limits of the certificate.
         question: What is asked; its population is named.
         support: Number of values that users can have, declared beforehand; None when unknown.
     """

@@ -8,17 +8,14 @@ from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from fpmonitor.answers.decide import called_as, question_of, recheck_sets
+from fpmonitor.answers.decide import called_as, recheck_sets, users_meant
 from fpmonitor.answers.renewal import Renewal
 from fpmonitor.decide.decision import ApiSet, Decision, Verdict
 from fpmonitor.decide.guarantee import draws, visits_read, who_was_drawn
 from fpmonitor.disclosure import publishable_count
 from fpmonitor.errors import UndecidableError
-from fpmonitor.estimate.evalues import (
-    LEAST_USERS,
-)
+from fpmonitor.estimate.evalues import LEAST_USERS
 from fpmonitor.estimate.exposure import empirical_exposure
-from fpmonitor.estimate.realised import realised_limits
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, disclosed_from, per_cent, sureness
 from fpmonitor.population.beside import SECOND_UNIT, USERS, unit_source
 from fpmonitor.population.disclosed import told_parts
@@ -33,6 +30,8 @@ from fpmonitor.unit import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+
+    from fpmonitor.export.in_use import ListInUse
 
 
 Outcome = Literal["holds", "violated", "cannot tell"]
@@ -202,15 +201,12 @@ class CheckReport(Result):
             f"{provided}{chosen}."
         )
 
-    def listed(self) -> list[dict[str, Any]]:
-        """Return the verdict on each set on the allow list."""
-        return [{"verdict": verdict, "apis": list(apis)} for apis, verdict in self.verdicts.items()]
-
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each set on the allow list."""
+        found = zip(self.verdicts.items(), self.limits.values(), strict=True)
         return [
-            row | {"lower": lower, "upper": upper}
-            for row, (lower, upper) in zip(self.listed(), self.limits.values(), strict=True)
+            {"verdict": verdict, "apis": list(apis), "lower": lower, "upper": upper}
+            for (apis, verdict), (lower, upper) in found
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -285,7 +281,6 @@ def report_check(
 
     Args:
         population: The users, seen as the decision saw its own.
-        decision: The decision.
         beside: Test the `other_sets` as well.
         faulty: APIs whose values are at fault: no set with one of them passes.
     """
@@ -313,7 +308,7 @@ def usable(population: Population, decision: Decision) -> bool:
     if decision.missing != "drop" and lack_all(coverage_of(population, decision), decision.allow):
         return population.users >= least
     try:
-        eligible_users = population.for_question(question_of(decision), policy.candidates)
+        eligible_users = users_meant(population, decision)
         if policy.links is not None and policy.links.after:
             # which somebody must have come back for
             eligible_users.told_source(policy.candidates, policy.k)
@@ -348,7 +343,7 @@ def report_of(
 ) -> CheckReport:
     """Put together what a check found; a set with values at fault passes nothing."""
     policy = decision.policy
-    eligible_users = population.for_question(question_of(decision), policy.candidates)
+    eligible_users = users_meant(population, decision)
     limits = _limits(eligible_users, decision)
     if lack_all(coverage, decision.allow):
         # All of them may go by other names now, whose values nobody has looked at.
@@ -393,6 +388,7 @@ def _limits(eligible_users: Population, decision: Decision) -> dict[ApiSet, tupl
     question = Question(
         policy.k, policy.population, delta or _ANY, sample=policy.sample, counted=delta is None
     )
+    # Together, as whoever reads a check looks at the worst of its sets.
     sample = eligible_users.sample(question, sets, chosen=True)
     if policy.visits != "last":
         told = eligible_users.told_source(policy.candidates, policy.k)
@@ -407,12 +403,7 @@ def _limits(eligible_users: Population, decision: Decision) -> dict[ApiSet, tupl
                 empirical_exposure(spectra.most, policy.k),
             )
         elif policy.realised:
-            found[apis] = realised_limits(
-                *sample.limits(apis, delta / 2),
-                k=policy.k,
-                population=policy.population,
-                delta=delta / 2,
-            )
+            found[apis] = sample.realised(apis)
         else:
             found[apis] = sample.limits(apis)
     return found
@@ -434,3 +425,43 @@ def _limits_by_visits(
             upper = max(upper, limits.of_mean(told, number, size)[1])
         found[apis] = lower, upper
     return found
+
+
+def check_list(population: Population, decision: Decision, in_use: ListInUse) -> CheckReport:
+    """Test what a list leaves readable, by the tests of a decision.
+
+    It passes by all that may stay readable, and is violated by what surely does. What it lets
+    sites read of other APIs than the candidates, or of those without evidence, passes nothing.
+
+    Args:
+        population: The current users, seen as the decision saw its own.
+    """
+    # The lists in use have the names of the decision, the users those of their log.
+    original_decision, decision = decision, called_as(decision, population)
+
+    def called(apis: ApiSet) -> ApiSet:
+        names = (api if api in population.apis else original_decision.means(api) for api in apis)
+        return tuple(sorted(population.named(names)))
+
+    left = {called(each.most): called(each.least) for each in in_use.left}
+    # Both ends of each list in one check, whose limits hold together.
+    sets = sorted({apis for pair in left.items() for apis in pair if apis})
+    report = report_check(population, replace(decision, allow=tuple(sets)))
+    verdicts: dict[ApiSet, Verdict] = {}
+    limits: dict[ApiSet, tuple[float, float]] = {}
+    for most, least in left.items():
+        # The empty set was not tested, as it exposes nobody.
+        within, above = (report.verdicts.get(apis, "allow") for apis in (most, least))
+        is_known = not (in_use.strangers or decision.no_evidence.keys() & {*most})
+        passes: Verdict = "allow" if within == "allow" and is_known else "undecided"
+        verdicts[most] = "block" if above == "block" else passes
+        (lower, _), (_, upper) = (report.limits.get(apis, (0.0, 0.0)) for apis in (least, most))
+        # Of what nobody observed nothing is limited from above.
+        limits[most] = (lower, upper if is_known else 1.0)
+    return replace(
+        report,
+        decision=replace(decision, allow=tuple(verdicts)),
+        verdicts=verdicts,
+        limits=limits,
+        of_list=True,
+    )

@@ -106,7 +106,6 @@ def report_cohorts(
 
     Raises:
         InputError: No API is given.
-        UnknownNameError: An API that was never observed.
     """
     if not given:
         raise InputError("given: name at least one API")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fpmonitor.answers.decide import called_as, question_of
+from fpmonitor.answers.decide import called_as, users_meant
 from fpmonitor.export.exporter import Crowds
-from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import check_values_kept
+from fpmonitor.store.snapshot import ABSENT
 from fpmonitor.unit import check_limits
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def shared_crowds(population: Population, decision: Decision) -> Crowds:
     check_limits(population.snapshot.units, rows_are_users=sample.rows_are_users)
     decision = called_as(decision, population)
     k, candidates = decision.policy.k, decision.policy.candidates
-    users = population.for_question(question_of(decision), candidates)
+    users = users_meant(population, decision)
     masked = {*users.masked(candidates, k)}
     texts = {api: dict(_texts(users, api)) for api in candidates}
     why = {api: _CHANGES for api in candidates if api in masked}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -53,6 +53,8 @@ class CurveReport(Result):
         unit: What was counted: see `fpmonitor.unit`.
     """
 
+    JSON: ClassVar[str] = "apis users delta points masked"
+
     apis: tuple[str, ...]
     users: int
     delta: float
@@ -68,9 +70,8 @@ class CurveReport(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Return the curve as the CLI prints it."""
-        content = asdict(replace(self, sample=PLAIN_DRAWS, drawn=None))
-        del content["sample"], content["drawn"], content["unit"]
-        return content | sample_members(self.sample, self.drawn) | told_unit(self.unit)
+        members: dict[str, Any] = Result.to_json(self)
+        return members | sample_members(self.sample, self.drawn) | told_unit(self.unit)
 
 
 def report_curve(
@@ -88,7 +89,6 @@ def report_curve(
         population, question: The users, and what is asked of them; `k` is the smallest threshold
             that is shown: smaller ones would tell how many users are in groups of each size below
             it.
-        apis: The set.
         show_counts_below_k: Show all thresholds, to the owner.
     """
     [wanted] = sorted_sets([population.named(apis)])

@@ -45,13 +45,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from fpmonitor.decide.asked import DecideQuestion
-    from fpmonitor.decide.decision import ApiSet, ByVisits, Confirmation, Setting, Verdict
+    from fpmonitor.decide.decision import ApiSet, ByVisits, Confirmation, Verdict
     from fpmonitor.policy import CohortBudget
     from fpmonitor.population.evidence import Lack
     from fpmonitor.population.kept_values import ChosenValues
     from fpmonitor.population.levels import Component
     from fpmonitor.population.population import Population
-    from fpmonitor.question import Missing
     from fpmonitor.spectrum import SpectrumSource
 
 _UNCONFIRMED = "interrupted before the sets were confirmed, so none is certified"
@@ -114,7 +113,8 @@ def _asked_of(
         begun = replace(begun, union_with=unions_asked(population, begun, decide_question))
         if begun.union_with:
             begun = _with_asked(begun, population)
-    begun = replace(begun, scope=_scope(begun))
+    scope = Scope(about=begun.about, vocabulary=len(known_apis()), window_days=begun.window_days)
+    begun = replace(begun, scope=scope)
     sample = users.model(decide_question.sample)  # after what may be registered
     if (
         begun.is_exact
@@ -146,12 +146,6 @@ def _with_asked(begun: Decision, population: Population) -> Decision:
         coverage=population.coverage(begun.asked, begun.policy.k),
         first_names=population.first_of(begun.asked) if known else None,
     )
-
-
-def _scope(begun: Decision) -> Scope:
-    """Return what a decision is about."""
-    known = len(known_apis())
-    return Scope(about=begun.about, vocabulary=known, window_days=begun.window_days)
 
 
 def _decide_counted(
@@ -301,12 +295,7 @@ def _with_level(
     )
     universe = None if is_fixed else universe_of(len(population.apis))
     level = level_of(
-        asked_question(
-            population,
-            begun.policy,
-            setting=decide_question.setting,
-            missing=decide_question.missing,
-        ),
+        asked_question(population, begun),
         registered_in_log(population, registered),
         universe=universe,
     )
@@ -474,17 +463,16 @@ def _weights_of(population: Population, weights: Mapping[str, float]) -> dict[st
     return found
 
 
-def asked_question(
-    population: Population, policy: Policy, *, setting: Setting, missing: Missing
-) -> AskedQuestion:
-    """Return all that is asked of a population, with APIs called as in its log.
+def asked_question(population: Population, decision: Decision) -> AskedQuestion:
+    """Return all that a decision asks of a population, with APIs called as in its log.
 
     It is the same question at every look.
     """
+    policy = decision.policy
     question = AskedQuestion(
         policy=replace(policy, sample=replace(policy.sample, look=None)),
-        setting=setting,
-        missing=missing,
+        setting=decision.setting,
+        missing=decision.missing,
         view=population.view,
         window=population.window,
     )
@@ -538,6 +526,11 @@ def question_of(decision: Decision) -> Question:
         visits=policy.visits,
         after=() if policy.links is None else policy.links.after,
     )
+
+
+def users_meant(population: Population, decision: Decision) -> Population:
+    """Return the users whom the question of a decision means, called as in their log."""
+    return population.for_question(question_of(decision), decision.policy.candidates)
 
 
 def with_all_candidates(population: Population, decision: Decision) -> Population:
@@ -646,7 +639,7 @@ def answer_gate(
 
     Args:
         population: The users that were decided on, seen as the decision saw them.
-        decision, apis: The decision, and what a site reads.
+        apis: What a site reads.
     """
     # Whoever has the file may change its lists: a verdict counts where the users bear it out.
     judge = _judge_of(users_decided_on(population, decision), decision)
@@ -674,7 +667,8 @@ def check_lists(population: Population, decision: Decision) -> None:
     if (found.confirmed, found.refuted) != (tested.confirmed, tested.refuted):
         raise not_credible("`confirmation`, not as in the data")
     tests = tests_of(decision, source.users)
-    _check_sets(decision, source.users + rest.users, _judge_searched(source, tests))
+    users = source.users + rest.users
+    _check_sets(decision, users, lambda apis: tests.verdict(apis, source.spectrum(apis)))
     if decision.complete:
         # Sets of no chain are settled by nobody, so the lists alone do not show what they lack.
         borders = borders_with_others(decision, source, tests)
@@ -706,11 +700,6 @@ def _check_sets(decision: Decision, users: int, judge: Callable[[ApiSet], Verdic
         union = decision.union(each.apis)
         if each.verdict != "unknown" and each.verdict != judge(union):
             raise not_credible(f"`union_with`, which the users do not bear out: {', '.join(union)}")
-
-
-def _judge_searched(source: SpectrumSource, tests: Tests) -> Callable[[ApiSet], Verdict]:
-    """Return what judges sets by the users among whom a decision was searched."""
-    return lambda apis: tests.verdict(apis, source.spectrum(apis))
 
 
 def _judge_of(eligible_users: Population, decision: Decision) -> Callable[[ApiSet], Verdict]:
@@ -770,7 +759,7 @@ def users_decided_on(population: Population, decision: Decision) -> Population:
     """
     others = "the database does not hold the users that were decided on"
     try:
-        eligible_users = population.for_question(question_of(decision), decision.policy.candidates)
+        eligible_users = users_meant(population, decision)
     except UnknownNameError as error:
         raise InputError(
             f"{others}: no log holds {error.name}",
@@ -804,9 +793,8 @@ def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Ver
         population: The current users, seen as the decision saw its own.
         decision: The decision, with its APIs called as in their log: see `called_as`.
     """
-    candidates = decision.policy.candidates
-    eligible_users = population.for_question(question_of(decision), candidates)
-    source = eligible_users.told_source(candidates, decision.policy.k)
+    eligible_users = users_meant(population, decision)
+    source = eligible_users.told_source(decision.policy.candidates, decision.policy.k)
     # a stratum that has no user now counts as exposed now
     policy = replace(decision.policy, sample=eligible_users.model(decision.policy.sample))
     return recheck(replace(decision, policy=policy), source)

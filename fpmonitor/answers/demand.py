@@ -61,8 +61,6 @@ def report_demand(
 
     Args:
         population: The users; None where no log of users was stored, exposures are then null.
-        question: What is asked of them.
-        demands: The sets.
     """
     known = () if population is None else population.askable_apis(question)
     means = {} if population is None else population.means
@@ -81,6 +79,7 @@ def report_demand(
         )
         for demand, apis in zip(demands, observed, strict=True)
     ]
+    # Sets of which nothing was observed last: minus a share is 0 at most.
     return sorted(lines, key=lambda line: -line.exposure.plug_in if line.exposure else 1.0)
 
 
@@ -88,7 +87,6 @@ def weigh_by_demand(population: Population, sites: Mapping[str, int]) -> dict[st
     """Weigh each observed API by the number of sites on which scripts read it.
 
     Args:
-        population: The users.
         sites: API that scripts read -> on how many sites.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from fpmonitor.answers.bounds import NamedBound, compare_bounds, disclosed_interval
 from fpmonitor.answers.cohorts import CohortReport, report_cohorts
@@ -42,7 +42,6 @@ from fpmonitor.estimate.exposure import (
     plug_in_exposure,
     unbiased_exposure,
 )
-from fpmonitor.estimate.realised import realised_limits
 from fpmonitor.policy import EXACT_PART, PLAIN_DRAWS, Drawn, SampleModel
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import CertifiedSample, sample_members
@@ -53,22 +52,6 @@ from fpmonitor.store.visits import VisitRows
 from fpmonitor.unit import Unit, told_unit
 
 _ESTIMATES = ("empirical", "plug_in", "unbiased", "lower", "upper")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundsReport:
-    """All bounds of one API set.
-
-    Attributes:
-        support: Number of values that users can have, as declared; null when unknown.
-        bounds: The certificate, then the bounds of "Statistical anonymity".
-        theorem6_floor: Worst-case error that no estimator of the exposure curve can beat; null
-            where users can have a single value, by the declared support or as far as was seen.
-    """
-
-    support: int | None
-    bounds: tuple[NamedBound, ...]
-    theorem6_floor: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +90,12 @@ class ExposureReport(Result):
             larger that reading is than the group of the median user, and than the largest group
             among the 5 % and the 1 % of the users in the smallest groups; for others, groups
             smaller than k count as groups of k - 1.
-        bounds, entropies, trust, cohorts: What was asked for beside: all bounds, all measures of
-            entropy, what less knowledge could promise, and the exposure within the cohorts of the
-            given APIs.
+        bounds, entropies, trust, cohorts: What was asked for beside: the certificate and the bounds
+            of "Statistical anonymity", all measures of entropy, what less knowledge could promise,
+            and the exposure within the cohorts of the given APIs.
+        support, theorem6_floor: With the bounds: number of values that users can have, as declared,
+            null when unknown; and the worst-case error that no estimator of the exposure curve can
+            beat, null where users can have a single value, by that or as far as was seen.
         visits: What visits expose, where users came several times or it was asked for; `linked` is
             then of one visit of each user, all other numbers of the last value of each API.
         followed: The share that is linked after some days, where asked for.
@@ -128,6 +114,12 @@ class ExposureReport(Result):
             were drawn, where they were by the shares of strata.
         unit: What was counted: see `fpmonitor.unit`.
     """
+
+    JSON: ClassVar[str] = (
+        "apis users values k population delta empirical suppressed plug_in unbiased lower upper "
+        "linked_lower=linked.lower linked_upper=linked.upper paper entropy_bits naive_group_size "
+        "misleading_factor misleading_factor_worst_5 misleading_factor_worst_1"
+    )
 
     apis: tuple[str, ...]
     given: tuple[str, ...]
@@ -150,7 +142,9 @@ class ExposureReport(Result):
     misleading_factor_worst_1: float
     linked: Interval
     realised: Interval | None = None
-    bounds: BoundsReport | None = None
+    bounds: tuple[NamedBound, ...] = ()
+    support: int | None = None
+    theorem6_floor: float | None = None
     entropies: tuple[EntropyLine, ...] = ()
     trust: tuple[TrustLevel, ...] = ()
     cohorts: CohortReport | None = None
@@ -171,43 +165,26 @@ class ExposureReport(Result):
         """The set and the given APIs, sorted."""
         return tuple(sorted({*self.apis, *self.given}))
 
+    @property
+    def paper(self) -> dict[str, list[float]]:
+        """The limits of "Statistical anonymity" by theorem, for comparison."""
+        theorems = {"theorem5": self.theorem5, "theorem8": self.theorem8}
+        return {name: [limits.lower, limits.upper] for name, limits in theorems.items()}
+
     def to_json(self) -> dict[str, Any]:
         """Return the report as the CLI prints it."""
-        return {
-            "apis": list(self.apis),
-            "users": self.users,
-            "values": self.values,
-            "k": self.k,
-            "population": self.population,
-            "delta": self.delta,
-            "empirical": self.empirical,
-            "suppressed": self.suppressed,
-            "plug_in": self.plug_in,
-            "unbiased": self.unbiased,
-            "lower": self.lower,
-            "upper": self.upper,
-            "linked_lower": self.linked.lower,
-            "linked_upper": self.linked.upper,
-            "paper": {
-                "theorem5": [self.theorem5.lower, self.theorem5.upper],
-                "theorem8": [self.theorem8.lower, self.theorem8.upper],
-            },
-            "entropy_bits": self.entropy_bits,
-            "naive_group_size": self.naive_group_size,
-            "misleading_factor": self.misleading_factor,
-            "misleading_factor_worst_5": self.misleading_factor_worst_5,
-            "misleading_factor_worst_1": self.misleading_factor_worst_1,
-        } | self._details()
+        members: dict[str, Any] = Result.to_json(self)
+        return members | self._details()
 
     def _details(self) -> dict[str, Any]:
         details = sample_members(self.sample, self.drawn) | told_unit(self.unit)
         if self.realised is not None:
             details["realised_lower"] = self.realised.lower
             details["realised_upper"] = self.realised.upper
-        if self.bounds is not None:
-            details["support"] = self.bounds.support
-            details["bounds"] = [bound.to_json() for bound in self.bounds.bounds]
-            details["theorem6_floor"] = self.bounds.theorem6_floor
+        if self.bounds:
+            details["support"] = self.support
+            details["bounds"] = [bound.to_json() for bound in self.bounds]
+            details["theorem6_floor"] = self.theorem6_floor
         if self.users_for_gamma is not None:
             details["users_for_gamma"] = self.users_for_gamma
         if self.entropies:
@@ -270,12 +247,9 @@ def report_exposures(
     Args:
         population, question: The users, and what is asked of them; all sets together name the APIs
             that a user must have where absent ones are dropped.
-        sets: The API sets.
-        details: What else is told of each.
 
     Raises:
-        InputError: An empty set, supports that do not fit, or cohorts where absent users count as
-            exposed; cohorts or a price of trust of a biased sample.
+        InputError: Cohorts where absent users count as exposed.
     """
     wanted = sorted_sets(population.named(apis) for apis in sets)
     declared = declared_supports(details.supports, wanted)
@@ -327,9 +301,10 @@ def _detailed(
 ) -> ExposureReport:
     """Add what follows from the counts of a reported set, as far as it was asked for."""
     if details.realised:
-        report = replace(report, realised=_report_realised(sample, report))
+        lower, upper = sample.realised(report.together)
+        report = replace(report, realised=Interval(lower=lower, upper=upper))
     if details.bounds:
-        report = replace(report, bounds=_report_bounds(sample, report, support=support))
+        report = _with_bounds(sample, report, support)
     if details.gamma is not None:
         needed = users_for_gamma(details.gamma, delta=sample.question.delta, support=support)
         report = replace(report, users_for_gamma=needed)
@@ -381,7 +356,6 @@ def report_exposure(
     """Estimate the exposure of one API set in every way.
 
     Args:
-        sample: The users and the question.
         apis, given: The set, and the APIs that cannot be hidden.
         support: Number of values that users can have, declared beforehand; None when unknown.
     """
@@ -450,25 +424,17 @@ def limits_of(
     return max(lower, least), min(upper, most)
 
 
-def _report_realised(sample: CertifiedSample, report: ExposureReport) -> Interval:
-    """Limit the realised share: half of delta is for the users observed, half for the others."""
-    k, population, half = report.k, report.population, report.delta / 2
-    # Certificate 12: an average up to its limit, and then a population of such an average.
-    average = sample.limits(report.together, half)
-    lower, upper = realised_limits(*average, k=k, population=population, delta=half)
-    return Interval(lower=lower, upper=upper)
-
-
-def _report_bounds(
-    sample: CertifiedSample, report: ExposureReport, *, support: int | None = None
-) -> BoundsReport:
-    """Put all bounds of a reported set side by side; errors as in `report_exposure`."""
+def _with_bounds(
+    sample: CertifiedSample, report: ExposureReport, support: int | None
+) -> ExposureReport:
+    """Put all bounds of a reported set side by side."""
     values = report.values if support is None else support
     certified = Interval(lower=report.lower, upper=report.upper)
     spectra = sample.disclosed(report.together)
-    return BoundsReport(
-        support=support,
+    return replace(
+        report,
         bounds=compare_bounds(spectra, certified, sample.question, support=support),
+        support=support,
         # With one value everybody shares it: no curve is left to be estimated.
         theorem6_floor=theorem6_floor(values) if values > 1 else None,
     )

@@ -10,7 +10,7 @@ from itertools import chain
 from fpmonitor.answers.apis import ApiOverview, list_apis
 from fpmonitor.answers.automation import AutomationReport, report_automation
 from fpmonitor.answers.curve import CurveReport, report_curve
-from fpmonitor.answers.decide import called_as, question_of
+from fpmonitor.answers.decide import called_as, question_of, users_meant
 from fpmonitor.answers.demand import DemandLine
 from fpmonitor.answers.exposure import ExposureDetails, ExposureReport, report_exposures
 from fpmonitor.answers.preview import preview_sets
@@ -94,7 +94,7 @@ def gather_findings(
     """
     decision = called_as(decision, population)
     recommended, candidates = decision.recommended, decision.policy.candidates
-    is_current = population.for_question(question_of(decision), candidates).seal == decision.digest
+    is_current = users_meant(population, decision).seal == decision.digest
     # Visits are for the owner; figures for all are of last values.
     question = replace(question_of(decision), visits="last", after=())
     eligible_users = population.for_question(question, candidates)

@@ -82,7 +82,6 @@ def report_followed(
 
     Args:
         population, sample: The users and the question, as they are asked of the set.
-        apis: The set.
         days: Times between visits, increasing, fixed before looking.
     """
     whole = sample.question.missing == "drop"

@@ -65,6 +65,7 @@ def gauges(
         "watch_last_look_seconds": looked,
         "newest_log_seconds": newest_log,
     }
+    # A gauge without a value is left out: in the format of Prometheus there is no null.
     samples = [
         (name, own, float(value)) for name, value in gauge_values.items() if value is not None
     ]

@@ -8,7 +8,6 @@ who came in both tells whether values were changed. docs/certificate/windows.md 
 from __future__ import annotations
 
 import functools
-import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -19,8 +18,9 @@ from fpmonitor.estimate.drift import DriftTest, compare_changes, compare_laws, c
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.policy import disclosed_from
 from fpmonitor.population.memory import CodeTable, is_dense, rank_keys, smallest_type
-from fpmonitor.population.recoding import ABSENT
+from fpmonitor.population.sample import digest_of_arrays
 from fpmonitor.store.digests import DIGEST, LONG
+from fpmonitor.store.snapshot import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -90,19 +90,6 @@ class NamedValue(NamedTuple):
 
     value: str
     p_value: float
-
-
-class _Counted(NamedTuple):
-    """The users of a window by their values.
-
-    Attributes:
-        table: A row a tuple of codes, in their order, with its users as weight.
-        hidden: At most so many users with the most frequent tuple have in truth others, that are
-            not among these.
-    """
-
-    table: CodeTable
-    hidden: int
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -305,14 +292,14 @@ def _drawn(
     k: int,
     audience: Audience,
 ) -> _Drawn:
-    pair = [
+    (before, few_before), (after, few_after) = (
         _without_hidden(distribution([window.columns[api][at] for api in names]), k, audience)
         for window, at in zip(windows, rows, strict=True)
-    ]
-    tuples, counts = _aligned(pair[0].table, pair[1].table)
+    )
+    tuples, counts = _aligned(before, after)
     # From the counts, so that the same windows give the same p-values at each look.
-    seed = seed_of("drift", *names, _digest(*counts))
-    return _Drawn(tuples, counts, (pair[0].hidden, pair[1].hidden), seed)
+    seed = seed_of("drift", *names, digest_of_arrays(counts))
+    return _Drawn(tuples, counts, (few_before, few_after), seed)
 
 
 def _compare_both(
@@ -380,20 +367,21 @@ def _counted(
     return codes[present].astype(np.int64), counts[:, present]
 
 
-def _without_hidden(table: CodeTable, k: int, audience: Audience) -> _Counted:
+def _without_hidden(table: CodeTable, k: int, audience: Audience) -> tuple[CodeTable, int]:
     """Let fewer than k users with rare tuples join the most frequent one, for others.
 
-    They are told the same of 0, 1, ... or k - 1 such users.
+    They are told the same of 0, 1, ... or k - 1 such users. Also return how many users of the most
+    frequent tuple may have others, at most, that are not among these.
     """
     rare = table.weights < k
     hidden = int(table.weights[rare].sum())
     if audience is Audience.OWNER or hidden >= k or rare.all():
-        return _Counted(table, 0)
+        return table, 0
     weights = table.weights.copy()
     weights[np.argmax(weights)] += hidden
     columns = tuple(column[~rare] for column in table.columns)
     # k - 1 whatever their number is, so that tests allow for the most there may be.
-    return _Counted(CodeTable(columns, table.cardinalities, weights[~rare]), k - 1)
+    return CodeTable(columns, table.cardinalities, weights[~rare]), k - 1
 
 
 def _aligned(before: CodeTable, after: CodeTable) -> tuple[CodeTable, NDArray[np.int64]]:
@@ -450,11 +438,3 @@ def _text(code: int, *, name: str, texts: Callable[[str], Mapping[int, str | Non
     if code == ABSENT:
         return NOT_LOGGED
     return texts(name).get(code, "(a value that the browser randomises)")
-
-
-def _digest(*arrays: NDArray[np.int64]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for array in arrays:
-        # One order of bytes, so that all machines draw alike.
-        digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
-    return digest.hexdigest()

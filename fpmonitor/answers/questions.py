@@ -36,8 +36,13 @@ def register_questions(database: Database, questions: Iterable[AskedQuestion]) -
     store.register(database, map(untyped, questions))
 
 
-def list_questions(database: Database) -> list[ListedQuestion]:
-    """List the registered questions, then those that were decided, each in the order of asking."""
+def list_questions(database: Database | None) -> list[ListedQuestion]:
+    """List the registered questions, then those that were decided, each in the order of asking.
+
+    None where no database holds the users.
+    """
+    if database is None:
+        return []
     return [
         ListedQuestion(
             asked_at=asked_at,
@@ -69,9 +74,7 @@ def decide_and_list(
     # Read before the decision: what is asked now is not among what was asked before.
     registered = [each.question for each in listed if each.answer is None]
     decision = decide_sets(population, decide_question, registered=registered, counter=counter)
-    question = asked_question(
-        population, decision.policy, setting=decision.setting, missing=decision.missing
-    )
+    question = asked_question(population, decision)
     # A registered question has a level of its own, whatever else was asked.
     if decision.policy.delta is not None and not decision.registered:
         before = questions_before(question, listed, fixed=decision.universe is None) or 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,8 @@ class Ranking(Result):
         unit: What was counted: see `fpmonitor.unit`.
     """
 
+    JSON: ClassVar[str] = "k population users delta basis pairs disagreeing_pairs sets masked"
+
     k: int
     population: int
     users: int
@@ -93,9 +95,8 @@ class Ranking(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Return the ranking as the CLI prints it."""
-        content = asdict(replace(self, sample=PLAIN_DRAWS, drawn=None))
-        del content["sample"], content["drawn"], content["unit"]
-        return content | sample_members(self.sample, self.drawn) | told_unit(self.unit)
+        members: dict[str, Any] = Result.to_json(self)
+        return members | sample_members(self.sample, self.drawn) | told_unit(self.unit)
 
 
 def rank_sets(
@@ -120,16 +121,14 @@ def rank_sets(
     check_users(eligible_users.users, question.k)
     question = eligible_users.question(question)
     k, n = question.k, question.users
-    # The unbiased estimate is defined up to m users, and right for draws from the population alone.
-    if n <= eligible_users.users and question.sample.departure == NO_DEPARTURE:
-        basis: Basis = "unbiased"
+    basis = basis_of(question, eligible_users.users)
+    if basis == "unbiased":
         spectra = eligible_users.source(together).spectra(distinct)
         spectra_shown = [
             disclosed_spectra(spectrum, k, eligible_users.audience).most for spectrum in spectra
         ]
         exposures = [_unbiased(spectrum, k, n) for spectrum in spectra_shown]
     else:
-        basis = "upper"
         # The first of a ranking was chosen by its limit: all of them must hold together.
         sample = population.sample(question, distinct, chosen=True)
         sample.ask(distinct)
@@ -152,6 +151,13 @@ def rank_sets(
         drawn=eligible_users.drawn,
         unit=eligible_users.unit,
     )
+
+
+def basis_of(question: Question, users: int) -> Basis:
+    """Return what sets are ranked by, of so many observed users: see `Ranking.basis`."""
+    # The unbiased estimate is defined up to m users, and right for draws from the population alone.
+    is_right = question.users <= users and question.sample.departure == NO_DEPARTURE
+    return "unbiased" if is_right else "upper"
 
 
 def _distinct(
@@ -186,7 +192,7 @@ def _ranked(
 ) -> list[RankedSet]:
     factors = [misleading_factors(spectrum, least=least) for spectrum in spectra]
     bits = np.array([entropy_bits(spectrum) for spectrum in spectra])
-    by_entropy, by_exposure = _places(bits), _places(exposures)
+    by_entropy, by_exposure = places_of(bits), places_of(exposures)
     return [
         RankedSet(
             apis=apis,
@@ -205,7 +211,7 @@ def _ranked(
     ]
 
 
-def _places(scores: NDArray[np.float64]) -> NDArray[np.intp]:
+def places_of(scores: NDArray[np.float64]) -> NDArray[np.intp]:
     """Place of each score, the highest first; equal ones (up to rounding) share a place."""
     # Sums of the same shares in another order differ in their last digits.
     rounded = np.round(scores, 12)
@@ -218,6 +224,7 @@ def _disagreements(ranked: Sequence[RankedSet]) -> tuple[int, int]:
     entropy = np.array([line.place_by_entropy for line in ranked])
     exposure = np.array([line.place_by_exposure for line in ranked])
     pairs = disagreeing = 0
+    # A row at a time: all pairs at once would take memory of the square of the sets.
     for at in range(len(ranked)):
         same = np.sign(entropy[at] - entropy[:at]) * np.sign(exposure[at] - exposure[:at])
         pairs += int(np.count_nonzero(same))

@@ -65,7 +65,6 @@ def report_people(population: Population, decision: Decision) -> PeopleReport | 
 
     Args:
         population: The users, seen as the decision saw them.
-        decision: Its recommended set.
     """
     counted = decision.setting == "sample" or decision.policy.delta is None
     if counted or not decision.recommended or not population.snapshot.in_memory(1):
@@ -79,6 +78,7 @@ def report_people(population: Population, decision: Decision) -> PeopleReport | 
     elif question.sample.is_plain and question.missing != "exposed":
         users, cohort = _with_known_kinds(population)
     shared = 1.0 if cohort_budget is None else cohort_budget.level_share
+    # What tells cohorts may have been chosen of a menu: that choice has its share of delta.
     tested = replace(question, delta=question.delta * shared)
     sample = users.sample(tested, [apis, cohort], given=cohort)
     # It was chosen among all that may be asked for, or among the candidates that were fixed before.

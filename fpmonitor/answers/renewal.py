@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.decide.evidence import needed_evidence
-from fpmonitor.errors import some_of
+from fpmonitor.errors import shortened, some_of
 from fpmonitor.population.browsers import BROWSER_APIS, browser_of
 from fpmonitor.safe_files import untyped
 from fpmonitor.vocabulary import FAMILIES
@@ -239,13 +239,11 @@ def _moved(alarms: Sequence[PanelFinding]) -> tuple[MovedApi, ...]:
     for alarm in sorted(alarms, key=lambda alarm: alarm.compared != "changed"):
         [api] = alarm.apis
         new = [one.value for one in alarm.values if one.value and one.grew]
-        browsers = {browser_of(api, value) for value in new}
-        releases = {f"{FAMILIES[family]} {version}" for family, version in browsers if version}
         moved = MovedApi(
             api=api,
             moved=alarm.moved,
             changed=alarm.compared == "changed",
-            releases=tuple(sorted(releases)),
+            releases=tuple(releases_in(api, new)),
             gone=alarm.gone,
             lost=_value_names(api, alarm.lost),
             came=_value_names(api, alarm.came),
@@ -263,11 +261,17 @@ def _value_names(api: str, values: Iterable[NamedValue]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_value_name(one.value) for one in values))
 
 
+def releases_in(api: str, values: Sequence[str]) -> list[str]:
+    """Return the browsers that values of an API name, as `chromium 142`, sorted."""
+    browsers = {browser_of(api, value) for value in values}
+    return sorted({f"{FAMILIES[family]} {version}" for family, version in browsers if version})
+
+
 def _value_name(text: str) -> str:
     """Name a value on one line, by what it begins with."""
     # Values come from clients: a newline would forge a line of the log of whoever is told.
     line = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
-    return line if len(line) <= _LETTERS else line[: _LETTERS - 1] + "…"
+    return shortened(line, _LETTERS)
 
 
 def _one(moved: MovedApi) -> str:

@@ -7,12 +7,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.answers.demand import observed_apis, unobserved_apis
+from fpmonitor.answers.rank import basis_of, places_of
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import plug_in_exposure, unbiased_exposure
-from fpmonitor.policy import NO_DEPARTURE
 from fpmonitor.results import Result
 from fpmonitor.safe_files import typed
 
@@ -151,20 +152,6 @@ class ScriptReport(Result):
     stability: Stability | None = None
     agreement: Agreement | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as the CLI prints it."""
-        question_members = {
-            name: getattr(self, name) for name in ("k", "population", "budget", "delta")
-        }
-        return question_members | {
-            "users": self.users,
-            "basis": self.basis,
-            "scripts": [line.to_json() for line in self.scripts],
-            "weights": dict(self.weights),
-            "stability": self.stability and asdict(self.stability),
-            "agreement": self.agreement and asdict(self.agreement),
-        }
-
 
 def report_scripts(
     population: Population,
@@ -218,7 +205,7 @@ def report_scripts(
         budget=policy.budget,
         delta=sample.question.delta,
         users=sample.users,
-        basis=_basis(sample),
+        basis=basis_of(sample.question, sample.users),
         scripts=tuple(sorted(lines, key=lambda line: (line.place, -len(line.sites), line.script))),
         weights={api: _exposure(sample, apis) for api, apis in alone.items()},
         stability=_stability(now, then) if before else None,
@@ -288,16 +275,9 @@ class _Services(msgspec.Struct):
     categories: dict[str, list[dict[str, dict[str, Any]]]]
 
 
-def _basis(sample: CertifiedSample) -> Basis:
-    """Return what scripts are ranked by, as sets are by `rank_sets`."""
-    question = sample.question
-    is_right = question.users <= sample.users and question.sample.departure == NO_DEPARTURE
-    return "unbiased" if is_right else "upper"
-
-
 def _exposure(sample: CertifiedSample, apis: ApiSet) -> float:
     question, unbiased = sample.question, None
-    if _basis(sample) == "unbiased":
+    if basis_of(question, sample.users) == "unbiased":
         spectrum = sample.disclosed(apis).most
         unbiased = unbiased_exposure(spectrum, k=question.k, population=question.users)
     return _limits(sample, apis)[1] if unbiased is None else unbiased
@@ -333,13 +313,9 @@ def _verdict(reads: ScriptExposure, budget: float) -> Verdict:
 
 
 def _places(exposures: Mapping[str, float]) -> dict[str, int]:
-    """Scripts that expose more, plus one; equal ones (up to rounding) share a place."""
-    # Sums of the same shares in another order differ in their last digits.
-    rounded = {name: round(exposure, 12) for name, exposure in exposures.items()}
-    first: dict[float, int] = {}
-    for place, exposure in enumerate(sorted(rounded.values(), reverse=True), start=1):
-        first.setdefault(exposure, place)
-    return {name: first[exposure] for name, exposure in rounded.items()}
+    """Scripts that expose more, plus one, as `rank_sets` has places of sets."""
+    places = places_of(np.array([*exposures.values()]))
+    return dict(zip(exposures, places.tolist(), strict=True))
 
 
 def _stability(now: Mapping[str, float], then: Mapping[str, float]) -> Stability:

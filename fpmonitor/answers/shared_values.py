@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fpmonitor.population.browsers import USER_AGENTS
-from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import check_values_kept
 from fpmonitor.store.digests import LONG
+from fpmonitor.store.snapshot import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

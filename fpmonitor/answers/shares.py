@@ -114,7 +114,6 @@ def shares_of_logs(
 
     Raises:
         InputError: Another stratum, a log of another form, or one without user agents.
-        UndecidableError: Fewer than two strata have k visitors.
     """
     columns = split_names(by)
     if not columns or not set(columns) <= {BROWSER_FAMILY, OPERATING_SYSTEM}:

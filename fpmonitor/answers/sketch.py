@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor.disclosure import Audience, check_users
 from fpmonitor.errors import InputError
@@ -39,6 +39,10 @@ class SketchExposure(Result):
             nothing is told to others then.
     """
 
+    JSON: ClassVar[str] = (
+        "apis share kept_values users key k population delta tests lower upper estimate suppressed"
+    )
+
     apis: tuple[str, ...]
     level: int | None
     kept_values: int | None
@@ -60,22 +64,8 @@ class SketchExposure(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as the CLI prints it."""
-        return {
-            "apis": list(self.apis),
-            "from": "values",
-            "share": self.share,
-            "kept_values": self.kept_values,
-            "users": self.users,
-            "key": self.key,
-            "k": self.k,
-            "population": self.population,
-            "delta": self.delta,
-            "tests": self.tests,
-            "lower": self.lower,
-            "upper": self.upper,
-            "estimate": self.estimate,
-            "suppressed": self.suppressed,
-        }
+        members: dict[str, Any] = Result.to_json(self)
+        return {"apis": list(self.apis), "from": "values"} | members
 
 
 def report_sketch(
@@ -98,8 +88,6 @@ def report_sketch(
             alone.
 
     Raises:
-        UnknownNameError: A set that the sketch does not hold.
-        UndecidableError, PolicyError: Fewer than k users, a number out of range.
         InputError: A question about absent observations or of a sample that differs.
     """
     if question.missing != "value" or not question.sample.is_plain:

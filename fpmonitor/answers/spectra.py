@@ -17,10 +17,10 @@ from fpmonitor.answers.decide import (
     by_visits_of,
     check_lists,
     divided_again,
-    question_of,
     registered_in_log,
     source_of,
     users_decided_on,
+    users_meant,
 )
 from fpmonitor.decide.confirming import searched_again, tests_of_others
 from fpmonitor.decide.credible import (
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
     from fpmonitor.decide.decision import Confirmation, Decision
     from fpmonitor.decide.questions import ListedQuestion
-    from fpmonitor.policy import Policy
     from fpmonitor.population.population import Population
     from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
@@ -180,7 +179,7 @@ def facts_of(
         listed: Questions that their database lists; none where no database holds them.
     """
     k, candidates = decision.policy.k, decision.policy.candidates
-    eligible_users = population.for_question(question_of(decision), candidates)
+    eligible_users = users_meant(population, decision)
     facts = Facts(
         names=population.names(decision.asked),
         coverage=population.coverage(decision.asked, k),
@@ -200,9 +199,7 @@ def facts_of(
     )
     if decision.components or decision.policy.delta is None:
         return facts
-    question = asked_question(
-        population, _as_asked(decision.policy), setting=decision.setting, missing=decision.missing
-    )
+    question = asked_question(population, _as_asked(decision))
     registered = registered_in_log(population, [q.question for q in listed if q.answer is None])
     level = level_of(question, registered, universe=decision.universe)
     # Of the level those who were searched have a part: the rest is for the others.
@@ -218,13 +215,14 @@ def facts_of(
     )
 
 
-def _as_asked(policy: Policy) -> Policy:
-    """Return a policy without what a draw added to it."""
-    strata = policy.sample.strata
-    if strata is None:
-        return policy
-    declared_strata = replace(strata, left_out=(), expected=None)
-    return replace(policy, sample=replace(policy.sample, strata=declared_strata))
+def _as_asked(decision: Decision) -> Decision:
+    """Return a decision without what a draw added to its policy."""
+    policy = decision.policy
+    if policy.sample.strata is None:
+        return decision
+    declared_strata = replace(policy.sample.strata, left_out=(), expected=None)
+    sample = replace(policy.sample, strata=declared_strata)
+    return replace(decision, policy=replace(policy, sample=sample))
 
 
 def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:

@@ -15,13 +15,14 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from fpmonitor.answers.check import Outcome  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.answers.renewal import releases_in
 from fpmonitor.decide.decision import Verdict  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.errors import some_of
 from fpmonitor.export.exporter import printable
 from fpmonitor.population.beside import days_in_words
-from fpmonitor.population.browsers import KINDS, browser_of
+from fpmonitor.population.browsers import KINDS
 from fpmonitor.store.watching import StoredUntil  # noqa: TC001 -- msgspec reads the annotation
-from fpmonitor.vocabulary import FAMILIES
+from fpmonitor.vocabulary import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -264,12 +265,12 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
 
     Args:
         before: What was known, null at first.
-        report: The check.
         now: When it was made, where it is of no window.
     """
     known = {} if before is None else {found.apis: found for found in before.sets}
     since = now if report.since is None else report.since.isoformat()
     until = None if report.until is None else report.until.isoformat()
+    # A window that is looked at again, as after late logs, is not quiet once more.
     is_next = until is not None and before is not None and until != before.until
     # A window without any API of the list ends no violation.
     is_next = is_next and not report.lacks_all
@@ -597,14 +598,12 @@ def probable_causes(alarms: Iterable[PanelFinding]) -> list[dict[str, Any]]:
         if any(cause["api"] == api for cause in causes):
             continue
         new = [one.value for one in alarm.values if one.value and one.grew and one.before is None]
-        browsers = {browser_of(api, value) for value in new}
-        releases = [f"{FAMILIES[family]} {version}" for family, version in browsers if version]
         causes.append(
             {
                 "api": api,
                 "moved": alarm.moved,
                 "new_values": len(new),
-                "releases": sorted(releases),
+                "releases": releases_in(api, new),
             }
         )
     return causes
@@ -623,7 +622,7 @@ def next_steps(
     stored, steps = ["--db", str(database)], []
     if after.above:
         # The first by name, so that a notice that is sent again names the same.
-        apis = ",".join(min(after.above))
+        apis = join_names(min(after.above))
         when = ["--by", by or "week"]
         steps.append(["exposure", *when, "--apis", apis, "--k", str(decision.policy.k)])
     for problem in after.in_the_way:
@@ -693,7 +692,7 @@ def decide_again(
     words += ["--drop-automation"] if view.drop_automation else []
     for option, wished in (("must", decision.must), ("never", decision.never)):
         left = [api for api in wished if api not in vanished]
-        words += [f"--{option}", _listed(left)] if left else []
+        words += [f"--{option}", join_names(left)] if left else []
     words += ["--weights", "WEIGHTS.toml"] if decision.weights else []
     now = [*(api for api in policy.candidates if api not in vanished), *appeared]
     now = now or [*policy.candidates]
@@ -703,7 +702,7 @@ def decide_again(
     elif decision.universe is None and not (decision.is_exact or decision.registered):
         # Candidates that were changed by what the users show were not fixed before.
         words += ["--fixed-question"] if {*now} == {*policy.candidates} else []
-    words += ["--candidates", _listed(now)]
+    words += ["--candidates", join_names(now)]
     return shlex.join([*words, "--db", str(database), "-o", "new.json"])
 
 
@@ -715,14 +714,9 @@ def _cohort_words(cohorts: CohortBudget | None) -> list[str]:
     # The short names, as `family`: the long ones have spaces.
     kinds = {kind: name for name, kind in KINDS.items() if name != kind}
     for option, told in (("given", cohorts.given), ("given-menu", cohorts.menu)):
-        named = _listed(kinds.get(each, each) for each in told)
+        named = join_names(kinds.get(each, each) for each in told)
         words += [f"--{option}", named] if named else []
     words += ["--budget-each", f"{cohorts.budget:.10g}"]
     words += ["--least-share", f"{cohorts.least_share:.10g}"]
     words += ["--worst-share"] * cohorts.worst_share
     return words
-
-
-def _listed(names: Iterable[str]) -> str:
-    """List names for an option, those with a comma in quotes."""
-    return ",".join(f'"{name}"' if "," in name else name for name in names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fpmonitor.answers.decide import question_of
+from fpmonitor.answers.decide import users_meant
 from fpmonitor.disclosure import check_users, disclosed_spectra
 from fpmonitor.estimate.exposure import plug_in_exposure
 from fpmonitor.population.level_source import level_source
@@ -42,12 +42,10 @@ def trade_offs(
     """Return what the recommended and some listed vectors expose of the users of now.
 
     Args:
-        population: The users.
-        decision: Whose vectors are meant.
         practice: What is shown today, named by the user: it comes first.
     """
     k, population_size = decision.policy.k, decision.policy.population
-    eligible_users = population.for_question(question_of(decision), decision.policy.candidates)
+    eligible_users = users_meant(population, decision)
     check_users(eligible_users.users, k)
     source = level_source(eligible_users, decision.components)
     found = []

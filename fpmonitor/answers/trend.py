@@ -233,9 +233,8 @@ def report_trend(
         progress: Called with what is being done.
 
     Raises:
-        PolicyError, UnknownNameError, InputError: A number out of range, an API never observed, an
-            empty set; or rows that may be no users.
-        UndecidableError: No visit has a time, or no window has k users.
+        InputError: `against` is none of its words.
+        UndecidableError: No window has k users.
     """
     check_share("false_alarms", false_alarms)
     if against not in get_args(Against):

@@ -65,11 +65,6 @@ def price_of_trust(
 ) -> tuple[TrustLevel, ...]:
     """Promises of all levels of knowledge up to the given one, the least first.
 
-    Args:
-        sample: The users and the question.
-        apis: The set.
-        knowledge: The last level.
-
     Raises:
         InputError: `knowledge` is none of the levels.
     """

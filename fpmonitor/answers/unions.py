@@ -34,7 +34,9 @@ def unions_asked(
     found = [_union(population, begun, Path(path)) for path in decide_question.union_with]
     asked = replace(begun, union_with=tuple(found))
     if reason := asked.not_to_join:
-        raise InputError(f"union-with: {reason}", hint=_hint(asked))
+        is_changed = not asked.view.transforms.keys().isdisjoint(asked.asked)
+        hint = "ask without `--what-if`" if is_changed else "name it as a candidate, too"
+        raise InputError(f"union-with: {reason}", hint=hint)
     beyond = [api for api in asked.asked if api not in begun.policy.candidates]
     if not beyond:
         return asked.union_with
@@ -51,11 +53,6 @@ def unions_asked(
         reason = f"no evidence about {api}: {lack_in_words(lack, k)}"
         raise InputError(f"union-with: {reason}", hint="decide on logs that have it")
     return asked.union_with
-
-
-def _hint(asked: Decision) -> str:
-    is_changed = not asked.view.transforms.keys().isdisjoint(asked.asked)
-    return "ask without `--what-if`" if is_changed else "name it as a candidate, too"
 
 
 def _union(population: Population, begun: Decision, path: Path) -> UnionWith:

@@ -186,8 +186,8 @@ class _Groups:
         found, users = self.exposed(k), len(self.visits.starts)
         # The share is written into lists, which are handed on: fewer than k users show as k - 1.
         few = (disclosed_from(k) - 1) / users
-        shares = (share and max(share, few) for share in (found.visit, found.path))
-        return ByVisits(**dict(zip(("visit", "path"), shares, strict=True)))
+        visit, path = (share and max(share, few) for share in (found.visit, found.path))
+        return ByVisits(visit=visit, path=path)
 
 
 def check_visits(question: Question, given: Sequence[str], **options: object) -> None:

@@ -19,7 +19,7 @@ from fpmonitor.answers.check import (
     report_of,
     touched,
 )
-from fpmonitor.answers.decide import called_as, question_of, recheck_sets
+from fpmonitor.answers.decide import called_as, recheck_sets, users_meant
 from fpmonitor.decide.evidence import (
     Evidence,
     identity_of,
@@ -51,7 +51,7 @@ from fpmonitor.store.checks import (
 from fpmonitor.store.windows import position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 
 _SHORTEST: dict[Period, int] = {"day": 1, "week": 7, "month": 28}  # days
 _LATEST_WINDOWS = 400  # that are added up where users were forgotten
+_LIKE_A_YEAR = 52  # windows so far, of which each has passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,7 @@ def check_window(
     decided, seen = users_before(database, window, last_visit, rows=population.snapshot.users)
     # Where the list may be of anybody, its choice is paid for instead.
     are_new, doubted = not decided.any(), last_visit is None
-    eligible_users = population.for_question(question_of(decision), decision.policy.candidates)
-    series = _Series(database, name, decision, known, eligible_users)
+    series = _Series(database, name, decision, known, users_meant(population, decision))
     coverage = coverage_of(population, decision)
     lacking = lack_all(coverage, sets)
     label, place = _number(series, population, period)
@@ -134,6 +134,7 @@ def check_window(
         period=period,
         new_users=are_new,
         doubted=doubted,
+        # All logs of the window would have shown it, and the smaller evidence that counts does not.
         late=tuple(apis for apis, now, least in above if now >= before.terms[1] > least),
         alarm=_alarm(series, before, until=window.since, doubted=doubted),
         origin=known.origin,
@@ -341,3 +342,58 @@ def _alarm(
 
 def _digest(*parts: str | None) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmed:
+    """How many of so many listed sets a window of a length can confirm, with so many users."""
+
+    period: Period
+    users: int
+    sets: int
+    listed: int
+
+
+def count_confirmed(
+    population: Population, decision: Decision, period: Period, *, new_users: bool
+) -> Confirmed:
+    """Count the sets that windows like this one confirm, after as many that passed as in a year.
+
+    Nothing is recorded: windows are numbered by the calendar, so a look changes no share.
+    """
+    decision = called_as(decision, population)
+    eligible_users = users_meant(population, decision)
+    disclosed_source = eligible_users.told_source(
+        decision.policy.candidates, decision.policy.k, sets=decision.allow
+    )
+    evidence = weigh(decision, disclosed_source, new_users=new_users)
+    needed = needed_evidence(
+        decision.policy.delta or 1.0, place=_LIKE_A_YEAR, successes=_LIKE_A_YEAR
+    )
+    return Confirmed(
+        period=period,
+        users=eligible_users.users,
+        sets=sum(found >= needed for found in evidence.within),
+        listed=len(decision.allow),
+    )
+
+
+def longer_windows(found: Sequence[Confirmed], by: Period | None) -> str | None:
+    """Say which length of windows decides more than one does, or than the shortest; null for none.
+
+    Args:
+        found: What windows of each length confirm, the shortest first.
+        by: The length in question.
+    """
+    [*own] = (one for one in found if by in {None, one.period})
+    if not own or own[0].sets == own[0].listed:
+        return None
+    best, [one, *_] = max(found, key=lambda one: one.sets), own
+    could = f"can confirm {one.sets:,} of {one.listed:,} sets"
+    more, than = f" {best.sets:,}", "confirm more: wait, or deploy fewer APIs"
+    if one.listed == 1:
+        could, more, than = "cannot confirm the set", " can", "can: wait, or deploy fewer APIs"
+    said = f"{one.period}s of {one.users:,} users {could}, "
+    if best.sets <= one.sets:
+        return f"{said}and no longer windows that there are {than}"
+    return f"{said}{best.period}s of {best.users:,}{more}: use `--by {best.period}`"

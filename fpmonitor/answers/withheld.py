@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fpmonitor.answers.decide import called_as, question_of
+from fpmonitor.answers.decide import called_as, question_of, users_meant
 from fpmonitor.decide.deciding import forecast_of, possible_of
 from fpmonitor.errors import FpmonitorError
 from fpmonitor.export.lists import api_actions
@@ -77,7 +77,6 @@ def explain_withheld(population: Population, decision: Decision) -> tuple[Withhe
 
     Args:
         population: The users of now, seen as the decision saw its own.
-        decision: Whose candidates are meant.
     """
     decision = called_as(decision, population)
     question, recommended = question_of(decision), decision.recommended
@@ -92,9 +91,7 @@ def explain_withheld(population: Population, decision: Decision) -> tuple[Withhe
     needed: dict[str, int | None] = {}
     possible: dict[str, int | None] = {}
     if undecided and decision.policy.sample.is_plain and decision.setting == "population":
-        source = population.for_question(question, decision.policy.candidates).source(
-            sorted(decision.policy.candidates)
-        )
+        source = users_meant(population, decision).source(sorted(decision.policy.candidates))
         found = forecast_of(source, decision, [sets[api] for api in undecided])["users_needed"]
         least = possible_of(source, decision, map(sets.__getitem__, undecided)) or ()
         possible = dict(zip(undecided, least, strict=False))
@@ -122,6 +119,7 @@ def _coarser(population: Population, decision: Decision, api: str) -> Iterator[C
         return
     if not texts or len(texts) > _MOST_VALUES or any(map(is_digest, texts.values())):
         return
+    # Beside the recommended set, which sites read anyway.
     apis, question = [*decision.recommended, api], question_of(decision)
     seen = len(set(texts.values()))
     for words, transform in _steps(tuple(texts.values())):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fpmonitor.answers.spectra import DecisionSpectra, Facts
+    from fpmonitor.decide.credible import Discrepancy
     from fpmonitor.proof.numbers import Answer, Finding
 
 EXIT_NOT_PROVED = 1
@@ -102,6 +103,7 @@ def certificate(
     counted = _counted(decided, db, spectra, Window(since, until), exact=unsafe_counts or owned)
     if counted is None and write_spectra is not None:
         raise InputError("--write-spectra: of which users?", hint="name them with --db")
+    # The prover reads the file itself, and shares no code with what made it.
     content = as_now(read_json(decision, "decision"))
     findings = [*files.check_proofs(content), *conditions.check_conditions(content)]
     findings += _of_file(decided, content)
@@ -122,6 +124,7 @@ def _counted(
     decided: Decision, db: Path | None, spectra: Path | None, window: Window, *, exact: bool
 ) -> DecisionSpectra | None:
     """Return the spectra of a file, of a warehouse's answer or of a database; null without any."""
+    # A folder or a CSV file is an answer of a warehouse; all else was written by this command.
     is_answer = spectra is not None and (spectra.is_dir() or spectra.suffix.casefold() == ".csv")
     answered = [spectra] if spectra is not None and is_answer else []
     if spectra is not None and not answered:
@@ -132,7 +135,7 @@ def _counted(
         return count_spectra(
             monitor.population_as(decided),
             decided,
-            list_questions(monitor.database) if monitor.lists_questions else [],
+            list_questions(monitor.listing),
             exact=exact,
             counters=("memory", monitor.counter),
         )
@@ -164,11 +167,8 @@ def _of_file(decided: Decision, content: dict[str, Any]) -> Iterator[Finding]:
     """Judge what a decision says, by its other members."""
     said = content.get("guarantee") == decided.guarantee
     yield _finding("sentence", "" if said else f"it should be: {decided.guarantee}")
-    for claim, reason, is_certain in (
-        *departures_within(decided, content),
-        *departures_of_tests(decided),
-    ):
-        yield _finding(claim, reason, "not proved" if is_certain else "cannot tell")
+    yield from map(_departed, departures_within(decided, content))
+    yield from map(_departed, departures_of_tests(decided))
 
 
 def _of_users(decided: Decision, facts: Facts | None) -> Iterator[Finding]:
@@ -176,8 +176,11 @@ def _of_users(decided: Decision, facts: Facts | None) -> Iterator[Finding]:
     if facts is None:
         yield _finding("names", "the spectra file does not hold them", "cannot tell")
         return
-    for claim, reason, is_certain in departures(decided, facts):
-        yield _finding(claim, reason, "not proved" if is_certain else "cannot tell")
+    yield from map(_departed, departures(decided, facts))
+
+
+def _departed(found: Discrepancy) -> Finding:
+    return _finding(found.claim, found.reason, "not proved" if found.is_certain else "cannot tell")
 
 
 def _finding(claim: str, reason: str, otherwise: Answer = "not proved") -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import cache, wraps
@@ -172,12 +172,10 @@ def spread(command: Any) -> Any:
             ]
         else:
             parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
-    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    called.__annotations__ = {one.name: one.annotation for one in parameters}
-    return called
+    return _declared(called, parameters)
 
 
-def marked(command: Callable[..., Any], modes: Sequence[Entry]) -> Callable[..., Any]:
+def marked(command: Any, modes: Sequence[Entry]) -> Any:
     """Return a command with an option for each of its modes, which is never given to it."""
     if not modes:
         return command
@@ -195,9 +193,14 @@ def marked(command: Callable[..., Any], modes: Sequence[Entry]) -> Callable[...,
         default = None if mode.takes else False
         names.add(name)
         parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
-    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    called.__annotations__ = {one.name: one.annotation for one in parameters}
-    return called
+    return _declared(called, parameters)
+
+
+def _declared(command: Any, parameters: Sequence[Parameter]) -> Any:
+    """Return a command with the parameters that typer is to read of it."""
+    command.__signature__ = Signature(parameters)
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
 
 
 def _without(mode: Entry, arguments: list[str]) -> list[str] | None:

@@ -66,6 +66,7 @@ def open_monitor(
     from fpmonitor.monitor import Monitor  # noqa: PLC0415 -- not for --help
 
     invocation = INVOCATION.get()
+    # An address asks a warehouse; other words say how rows that are here are counted.
     server = engine if engine is not None and "://" in engine else None
     if spectra:
         if window is not None and any(window.bounds.values()):
@@ -91,6 +92,7 @@ def open_monitor(
         kept=kept,
     )
     if not create:  # then no log is to be read
+        # A statement of a database that comes from anybody must open no other file.
         monitor.database.bar_other_files()
         UNIT.set(monitor.unit)
     return monitor

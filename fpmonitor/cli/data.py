@@ -29,7 +29,7 @@ from fpmonitor.cli.reading import ReadingOptions, Storing, assigned
 from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.disclosure import Audience
-from fpmonitor.errors import PolicyError, excerpt
+from fpmonitor.errors import PolicyError, excerpt, some_of
 from fpmonitor.judgement import USER_AGENTS
 from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.contract import NOT_UTF_8, RECODE
@@ -257,9 +257,8 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _some(texts: Sequence[str], written: Callable[[str], str] = str) -> str:
-    more = len(texts) - _NOTED_NAMES
     shown = [written(text) for text in texts[:_NOTED_NAMES]]
-    return ", ".join([*shown, *([f"and {more:,} more"] if more > 0 else [])])
+    return some_of([*shown, *texts[_NOTED_NAMES:]], _NOTED_NAMES, last=", and")
 
 
 def batches(*, db: DB = DEFAULT_DB, shown: Shown) -> None:
@@ -342,17 +341,17 @@ def apis(
 
 def _found(words: str) -> Output:
     rows = []
-    for found in search_apis(words):
-        known = vocabulary.entry_of(found.api)
-        rows.append(asdict(found) | {"kind": known.kind, "group": known.group})
+    for api, because in search_apis(words):
+        known = vocabulary.entry_of(api)
+        entry = {"kind": known.kind, "group": known.group}
+        rows.append({"api": api, "because": because} | entry)
     return store.listing(rows, title=f"Known APIs: {words}")
 
 
 def _resolved(name: str) -> Output:
     rows = []
-    for resolution in vocabulary.resolve(name):
-        known = vocabulary.entry_of(resolution.api)
-        randomised = vocabulary.randomised_in(resolution.api)
+    for source, api in vocabulary.resolve(name):
+        known, randomised = vocabulary.entry_of(api), vocabulary.randomised_in(api)
         entry = {"kind": known.kind, "group": known.group, "volatile": sorted(randomised)}
-        rows.append(asdict(resolution) | entry)
+        rows.append({"source": source, "name": name, "api": api} | entry)
     return store.meanings_output(rows)

@@ -22,7 +22,7 @@ from fpmonitor.cli.options import (
     K,
 )
 from fpmonitor.cli.output import Shown, emit, note
-from fpmonitor.cli.users import StoredUsers, Users
+from fpmonitor.cli.users import StoredUsers
 from fpmonitor.decide.files import read_decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.render import answers
@@ -49,6 +49,7 @@ def demand(
     quiet: QUIET = False,
 ) -> None:
     """List the API sets that scripts read, most exposing first."""
+    # Logs of calls may be the first that a database stores.
     with open_monitor(db, create=bool(paths)) as monitor:
         for report in monitor.store_demand(paths, collector=collector) if paths else []:
             note(
@@ -123,6 +124,7 @@ def scripts(
             monitor.database,
             by,
             most=most,
+            # A script that a browser reported may be that of one user.
             reports=monitor.audience is Audience.OWNER,
         )
         found = read(crawl=crawl)
@@ -154,7 +156,7 @@ def automation(
         typer.Option(help="API set whose exposure to compare; repeat for further sets."),
     ] = None,
     k: K = 10,
-    users: Users,
+    users: StoredUsers,
     unsafe_counts: UNSAFE_COUNTS = False,
     shown: Shown,
 ) -> None:

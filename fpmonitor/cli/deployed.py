@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fpmonitor.answers.check import CheckReport
-    from fpmonitor.cli.users import Users
+    from fpmonitor.cli.users import StoredUsers
     from fpmonitor.decide.decision import Decision
 
 CHECK_EXITS = {"holds": 0, "violated": 1, "cannot tell": 3, None: 3}
@@ -96,7 +96,7 @@ class Deployed:
             raise InputError(f"{given}: of which list?", hint="name it with --list FILE")
 
     def check(
-        self, decision: Decision, users: Users, given: Mapping[str, object], *, quiet: bool
+        self, decision: Decision, users: StoredUsers, given: Mapping[str, object], *, quiet: bool
     ) -> CheckReport:
         """Test what the list leaves readable on the users of now.
 
@@ -105,8 +105,8 @@ class Deployed:
                 are these.
         """
         # Formats are loaded only for whoever has a list.
-        from fpmonitor.answers.list_check import check_list  # noqa: PLC0415
-        from fpmonitor.cli.users import check_borne_out  # noqa: PLC0415
+        from fpmonitor.answers.check import check_list  # noqa: PLC0415
+        from fpmonitor.cli.users import check_borne_out, note_beside  # noqa: PLC0415
         from fpmonitor.export.exporter import is_site, printable  # noqa: PLC0415
         from fpmonitor.export.in_use import read_in_use  # noqa: PLC0415
         from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names  # noqa: PLC0415
@@ -133,5 +133,5 @@ class Deployed:
             note(f"... and {len(notes) - _SHOWN:,} notes more", quiet=quiet)
         with users.open() as monitor:
             check_borne_out(monitor, monitor.population_as(decision), decision, with_names=False)
-            users.note_beside(monitor, decision, quiet=quiet)
+            note_beside(monitor, decision, quiet=quiet)
             return check_list(monitor.population_as(listed), listed, in_use)

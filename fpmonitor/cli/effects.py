@@ -20,7 +20,7 @@ from fpmonitor.cli.lists import (
 )
 from fpmonitor.cli.options import DECISION, QUIET
 from fpmonitor.cli.output import Shown, emit, note
-from fpmonitor.cli.users import Users
+from fpmonitor.cli.users import StoredUsers
 from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_decision
@@ -50,7 +50,7 @@ def preview(
     by_information: BY_INFORMATION = False,
     replace_protection: REPLACE_PROTECTION = False,
     allow_breakage: ALLOW_BREAKAGE = False,
-    users: Users,
+    users: StoredUsers,
     shown: Shown,
 ) -> None:
     """Estimate the exposure before and after a list, and with all that its format can do."""

@@ -57,17 +57,16 @@ def gate(
     UNIT.set(decided.unit)
     if db is None:
         answer = decided.answer(apis)
-        shown.show(decisions.gate_output(answer))
-        return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
-    refuse_parts(decision, decided, hint="omit --db: the file answers by its lists")
-    from fpmonitor.answers.decide import answer_gate  # noqa: PLC0415 -- slow
-    from fpmonitor.cli.context import open_monitor  # noqa: PLC0415
-    from fpmonitor.cli.users import check_borne_out  # noqa: PLC0415
+    else:
+        refuse_parts(decision, decided, hint="omit --db: the file answers by its lists")
+        from fpmonitor.answers.decide import answer_gate  # noqa: PLC0415 -- slow
+        from fpmonitor.cli.context import open_monitor  # noqa: PLC0415
+        from fpmonitor.cli.users import check_borne_out  # noqa: PLC0415
 
-    with open_monitor(db) as monitor:
-        users = monitor.population_as(decided)
-        check_borne_out(monitor, users, decided)
-        answer = answer_gate(users, decided.with_unions_listed(), apis)
+        with open_monitor(db) as monitor:
+            users = monitor.population_as(decided)
+            check_borne_out(monitor, users, decided)
+            answer = answer_gate(users, decided.with_unions_listed(), apis)
     shown.show(decisions.gate_output(answer))
     return 0 if exit_zero else _EXITS.get(answer["verdict"], EXIT_UNDECIDED)
 

@@ -48,7 +48,7 @@ from fpmonitor.render.figures import of_trade_offs
 from fpmonitor.render.numbers import percent
 from fpmonitor.vocabulary import split_names
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer()
 
 PRIOR = Annotated[
     str, typer.Option("--prior", help="Prior of the distribution: jeffreys, or dirichlet:A,B,...")
@@ -320,6 +320,7 @@ def _compared(
     """Return a row for each mechanism; its distribution utility where users are given."""
     rows: list[dict[str, object]] = []
     for name, mechanism in made.items():
+        # The same draws for each, so that rows differ by their mechanisms alone.
         found = metrics_of(mechanism, prior, users=users, rng=np.random.default_rng(seed))
         rows.append(
             {
@@ -437,7 +438,7 @@ def _planned(plan: ApiPlan, *, of_users: bool) -> dict[str, Any]:
     if of_users:
         return {name: row[name] for name in _OF_USERS}
     row.pop("users")
-    return row | asdict(participations_of(plan))
+    return row | participations_of(plan)
 
 
 def _note_trivial(

@@ -213,6 +213,7 @@ def _asked(db: Path | None, decided: Decision, *, quiet: bool) -> Iterator[dict[
         users = monitor.population_as(decided)
         if not check_borne_out(monitor, users, decided):
             note("not the users that were decided on: its verdicts are not checked", quiet=quiet)
+        # The database stays open while the list is written: what it leaves is measured then.
         yield {
             "measure": limits_of_left(users, decided),
             "crowds": partial(shared_crowds, users, decided),

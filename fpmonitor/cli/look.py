@@ -37,6 +37,7 @@ def look(
     if INVOCATION.get().for_others:
         raise PolicyError("look", "is for the owner of the data only")
     with (
+        # Gone in a moment, so that nobody need count the looks at its users (`kept=False`).
         tempfile.TemporaryDirectory() as folder,
         open_monitor(Path(folder) / "look.duckdb", create=True, kept=False) as monitor,
         progress_line(quiet=False) as progress,

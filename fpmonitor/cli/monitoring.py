@@ -30,8 +30,8 @@ from fpmonitor.cli.users import (
     SOURCE,
     VOLATILE,
     StoredUsers,
-    Users,
     check_borne_out,
+    note_beside,
     note_coverage,
 )
 from fpmonitor.decide.credible import read_credible_decision
@@ -150,7 +150,7 @@ def check(
     by: NEWEST = None,
     new_users: NEW_USERS = False,
     whole: WHOLE = False,
-    users: Users,
+    users: StoredUsers,
     deployed: Deployed,
     output_format: CHECK_FORMAT = None,
     output: OUTPUT = None,
@@ -172,9 +172,10 @@ def check(
         listed = made.with_unions_listed()
         decided = listed if whole else of_recommended(made)
         report = monitor.check(decided, by=by, new_users=new_users)
+        # Windows of each length are read to say which decide: only where this check does not.
         is_open = by is not None and report.outcome == "cannot tell"
         longer = windows_that_decide(monitor, decided, by, new_users=new_users) if is_open else None
-        users.note_beside(monitor, decided, quiet=quiet)
+        note_beside(monitor, decided, quiet=quiet)
     if rest := len(listed.allow) - len(decided.allow):
         more = "1 more set is" if rest == 1 else f"{rest:,} more sets are"
         note(f"{more} allowed; --all tests all of them", quiet=quiet)

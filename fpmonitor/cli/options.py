@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from fpmonitor.errors import InputError
 from fpmonitor.policy import HIDE_BELOW_VARIABLE, LEAST_HIDDEN, MOST_DAYS, SampleModel
 from fpmonitor.question import Missing, Question, read_strata, threshold_of
+from fpmonitor.render.output import Form
 from fpmonitor.safe_files import is_file_name
 from fpmonitor.version import __version__
 
-OutputFormat = Literal["table", "json", "csv"]
 # Of a number of users: 1e999999 would be an integer of a million digits.
 _MOST_DIGITS = 30
 # 10,000 is a number; 1,5 is not 15.
@@ -201,7 +201,7 @@ DB = Annotated[
     ),
 ]
 FORMAT = Annotated[
-    OutputFormat | None,
+    Form | None,
     typer.Option(
         "--format",
         help="Output format.",

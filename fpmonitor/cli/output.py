@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
 
-from fpmonitor.cli.options import FORMAT, OUTPUT, OutputFormat
+from fpmonitor.cli.options import FORMAT, OUTPUT
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.errors import StoppedError
 from fpmonitor.export.csv import without_commands
 from fpmonitor.export.exporter import printable
-from fpmonitor.render.output import Output
+from fpmonitor.render.output import Form, Output
 from fpmonitor.render.screen import LINES, one_screen
 from fpmonitor.safe_files import write_bytes
 from fpmonitor.unit import Unit, spoken
@@ -34,7 +34,7 @@ def note(text: str, *, quiet: bool = False, unit: Unit | None = None) -> None:
             print(without_commands(shown), file=sys.stderr)
 
 
-def chosen_format(wanted: OutputFormat | None, output: Path | None) -> OutputFormat:
+def chosen_format(wanted: Form | None, output: Path | None) -> Form:
     """Form of output: as asked, else by the file's ending, else a table for a terminal."""
     if wanted is not None:
         return wanted
@@ -53,7 +53,7 @@ def emit(text: str, output: Path | None) -> None:
     write_bytes(output, [text.encode()])
 
 
-def show(answer: Output, wanted: OutputFormat | None, output: Path | None) -> None:
+def show(answer: Output, wanted: Form | None, output: Path | None) -> None:
     """Write an answer in the form that was asked for, in words for what was counted.
 
     A terminal has one screen of it, unless a table was asked for. A file that is called JSON holds

@@ -36,6 +36,7 @@ from fpmonitor.cli.readers import ReaderOptions
 from fpmonitor.cli.settings import is_only_set
 from fpmonitor.cli.users import (
     AnsweredUsers,
+    note_beside,
     note_coverage,
     note_evidence,
     note_lacks,
@@ -472,7 +473,7 @@ def decide_command(
             )
             work = partial(
                 decide_and_list,
-                monitor.database if monitor.lists_questions else None,
+                monitor.listing,
                 population,
                 question,
                 counter=monitor.counter,
@@ -490,10 +491,10 @@ def decide_command(
             if decided.components:
                 answer = decisions.decision(decided, data)
             else:
-                users.note_beside(monitor, decided, quiet=quiet)
+                note_beside(monitor, decided, quiet=quiet)
                 people = report_people(population, decided)
                 answer = decisions.decision(decided, data, people)
-                if monitor.lists_questions and not quiet:
+                if monitor.listing is not None and not quiet:
                     answer = _with_windows(answer, monitor, decided)
                 _note_decision(decided, question, quiet=quiet)
         _show_decision(answer, shown, quiet=quiet)

@@ -90,9 +90,7 @@ class HistogramOptions(StoredUsers):
             )
 
 
-audit = typer.Typer(
-    name="audit", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}
-)
+audit = typer.Typer()
 
 
 OUTPUT = Annotated[
@@ -418,5 +416,4 @@ def smallest_threshold(
         )
         shown.show(store.members({"k": k}))
         return
-    found = histogram_options.read(apis or "").smallest_thresholds(delta)
-    shown.show(store.members(asdict(found)))
+    shown.show(store.members(histogram_options.read(apis or "").smallest_thresholds(delta)))

@@ -183,10 +183,10 @@ def _png(svg: str) -> bytes:
 def figure_of(
     monitor: Monitor,
     kind: Plot,
-    apis: list[str] | None,
+    apis: Sequence[str],
     question_options: ExposureOfSample,
-    budget: float | None = None,
-    followed: Sequence[float] = (),
+    budget: float | None,
+    followed: Sequence[float],
 ) -> Figure:
     """Draw one figure of some API sets.
 
@@ -197,7 +197,7 @@ def figure_of(
         check_share("budget", budget)
         if kind != "exposure":
             raise InputError(f"exposure --plot {kind}: --budget is drawn by `--plot exposure` only")
-    sets = [split_names(names) for names in apis or ()]
+    sets = [split_names(names) for names in apis]
     users, question = monitor.population(), question_options.question
     if kind == "entropy":
         return of_ranking(rank_sets(users, question, sets, size=2))
@@ -259,6 +259,8 @@ def compare_command(
         observed = first.population()
         if decision is not None:
             sets += called_as(read_decision(decision), observed).allow
+        # A population that nobody named has the size of the first users, for both: else answers to
+        # two questions would be compared.
         question = observed.question(question_options.question)
         wanted = sets or [(api,) for api in observed.askable_apis(question)]
         earlier = report_exposures(observed, question, wanted)

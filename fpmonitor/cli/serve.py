@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from fpmonitor.serve.config import ServeConfig
 
 
-keys = typer.Typer(
-    name="keys", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}
-)
+keys = typer.Typer()
 KIND = Annotated[
     Literal["write", "read"], typer.Argument(help="Whether the key sends records or reads answers.")
 ]
@@ -102,8 +100,8 @@ def list_keys(*, db: DB = DEFAULT_DB, keys_file: KEYS_FILE = None, shown: Shown)
     """List the keys: what each allows, and its name."""
     from fpmonitor.serve.keys import read_keys  # noqa: PLC0415 -- for this command only
 
-    ring = read_keys(_file(db, keys_file))
-    rows = [{"kind": key.kind, "name": key.name} for key in ring.keys]
+    found = read_keys(_file(db, keys_file))
+    rows = [{"kind": key.kind, "name": key.name} for key in found]
     shown.show(store.listing(rows))
 
 

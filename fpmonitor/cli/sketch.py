@@ -27,9 +27,7 @@ from fpmonitor.sketch.words import read_sketch_key
 from fpmonitor.unit import check_limits
 from fpmonitor.vocabulary import split_names
 
-app = typer.Typer(
-    name="sketch", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]}
-)
+app = typer.Typer()
 SKETCH = Annotated[Path, typer.Argument(help="A sketch.", metavar="FILE")]
 TO_SKETCH = Annotated[
     Path, typer.Option("-o", "--output", help="Sketch to write, for you alone.", metavar="FILE")

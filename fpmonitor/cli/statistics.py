@@ -113,6 +113,7 @@ def curve(
     with users.open() as monitor:
         population = monitor.population()
         note_view(population, k)
+        # No --bias and no --fake-share: a curve has no limits with them.
         known = None if strata is None else read_strata(strata)
         sample = SampleModel(strata=known, cluster=cluster, rows_are_users=rows_are_users)
         question = Question(k, delta=delta, missing=missing, sample=sample)

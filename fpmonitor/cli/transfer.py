@@ -33,7 +33,7 @@ def copy_out(*, folder: FOLDER, db: DB = DEFAULT_DB, shown: Shown, quiet: QUIET 
 
 def copy_in(*, folder: FOLDER, db: DB = DEFAULT_DB, shown: Shown) -> None:
     """Add data written by `db copy-out`; a new database becomes a copy."""
-    export = read_export(folder)
+    manifest = read_export(folder)
     with open_database(db, create=True) as database:
-        row = asdict(import_from(database, export))
+        row = asdict(import_from(database, folder, manifest))
     shown.show(store.added(row))

@@ -43,7 +43,7 @@ def verify(*, db: DB = DEFAULT_DB, shown: Shown) -> int:
     with open_database(db) as database:
         found = verify_database(database)
     shown.show(store.verification(found))
-    return EXIT_FLAWED if any(flaw.found for flaw in found.flaws) else 0
+    return EXIT_FLAWED if any(found.flaws.values()) else 0
 
 
 BEFORE = Annotated[

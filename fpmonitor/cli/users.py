@@ -95,17 +95,7 @@ class StoredUsers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Users(StoredUsers):
-    """Options for the users of a database file, whom decisions are about."""
-
-    def note_beside(self, monitor: Monitor, decision: Decision, *, quiet: bool = False) -> None:
-        """Note on stderr what other decisions on the same users add; a warehouse lists none."""
-        if monitor.lists_questions:
-            note_beside(monitor, decision, quiet=quiet)
-
-
-@dataclass(frozen=True, kw_only=True)
-class UsersOfSource(Users):
+class UsersOfSource(StoredUsers):
     """Options for users, as one library observed them."""
 
     source: SOURCE = None
@@ -175,9 +165,10 @@ def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) ->
     from fpmonitor.answers.beside import decisions_beside  # noqa: PLC0415 -- slow
     from fpmonitor.answers.questions import list_questions  # noqa: PLC0415 -- slow
 
-    if monitor.audience is not Audience.OWNER:  # what else was asked is for the owner
+    # What else was asked is for the owner; a warehouse keeps no list of it.
+    if monitor.audience is not Audience.OWNER or monitor.listing is None:
         return
-    listed = list_questions(monitor.database)
+    listed = list_questions(monitor.listing)
     for other in decisions_beside(monitor.population_as(decision), decision, listed):
         note(other.text, quiet=quiet)
 
@@ -192,9 +183,9 @@ def check_borne_out(
     from fpmonitor.answers import spectra  # noqa: PLC0415 -- slow
     from fpmonitor.answers.questions import list_questions  # noqa: PLC0415 -- slow
 
-    if not monitor.lists_questions:
+    if monitor.listing is None:
         return True
-    listed = list_questions(monitor.database)
+    listed = list_questions(monitor.listing)
     return spectra.bear_out(users, decision, listed, with_names=with_names)
 
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError, excerpt
 from fpmonitor.population.browsers import UNKNOWN, BrowserGroups
-from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import Snapshot, SpectrumQueries
 from fpmonitor.safe_files import read_bytes
 from fpmonitor.spectrum import CountSpectrum, DisclosedSpectra
+from fpmonitor.store.snapshot import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
@@ -268,15 +270,26 @@ class Warehouse(Engine):
             ) from error
         except exc.SQLAlchemyError as error:
             raise _refused(self.address, getattr(error, "orig", None) or error) from error
-        except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        except (TypeError, ValueError, RecursionError, pl.exceptions.PolarsError) as error:
             raise _refused(self.address, error) from error
 
 
 def _held_column(column: Sequence[Any]) -> list[Any]:
-    kinds = {type(value) for value in column} - {type(None)}
-    if dict in kinds and len(kinds) > 1:  # Polars would leave the others out
-        raise TypeError("objects of JSON and other values in one column")
+    _check_objects(column)
     return [*map(_held, column)]
+
+
+def _check_objects(values: Sequence[Any]) -> None:
+    """Refuse objects of JSON beside other values, also in a member of objects."""
+    objects = [value for value in values if isinstance(value, dict)]
+    if objects and len(objects) < sum(value is not None for value in values):
+        # Polars would leave the others out.
+        raise TypeError("objects of JSON and other values in one column")
+    members: dict[str, list[Any]] = defaultdict(list)
+    for name, value in chain.from_iterable(map(dict.items, objects)):
+        members[name].append(value)
+    for inner in members.values():
+        _check_objects(inner)
 
 
 def _held(value: Any) -> Any:

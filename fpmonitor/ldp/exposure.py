@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy
@@ -11,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from fpmonitor.errors import PolicyError
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.ldp.frequency import (
-    FrequencyEstimate,
     check_report_counts,
     estimate_frequencies,
     estimate_from_reports,
@@ -19,7 +19,7 @@ from fpmonitor.ldp.frequency import (
     least_share_inside,
     limits_from_reports,
 )
-from fpmonitor.ldp.mechanisms import PureMechanism, StochasticMatrix
+from fpmonitor.ldp.mechanisms import Mechanism, StochasticMatrix
 from fpmonitor.policy import check_threshold
 
 _CELLS = 3_000
@@ -32,16 +32,16 @@ _SUM_TOLERANCE = 1e-12
 class ApiReports:
     """Reports on one API."""
 
-    mechanism: PureMechanism | StochasticMatrix  # How the reports were made.
+    mechanism: Mechanism  # How the reports were made.
     # int64: reports that support each value, shape (a,); for a matrix, the reports of each number,
     # shape (b,).
     support_counts: NDArray[np.int64]
     users: int  # Number of reports.
 
-    def estimate(self) -> FrequencyEstimate:
-        """Return unbiased frequencies of the values."""
+    def frequencies(self) -> NDArray[np.float64]:
+        """Return unbiased frequencies of the values, shape (a,)."""
         if isinstance(self.mechanism, StochasticMatrix):
-            return estimate_from_reports(self.mechanism, self._report_counts(self.mechanism))
+            return estimate_from_reports(self.mechanism, self._report_counts(self.mechanism))[0]
         return estimate_frequencies(self.mechanism, self.support_counts, self.users)
 
     def limits(self, delta: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -99,16 +99,16 @@ def randomised_limits(
     boxes, inverse = np.unique(np.column_stack([lows, highs]), axis=0, return_inverse=True)
     edges = _edges(boxes, k / population)
     exposed = exposure_probability(edges, k=k, population=population)
-    problem = _Problem(
+    bound = partial(
+        _bound,
         edges=edges,
         masses=edges * exposed,
-        left=np.searchsorted(edges, boxes[:, 0]),
-        right=np.searchsorted(edges, boxes[:, 1]),
+        ranges=np.searchsorted(edges, boxes).tolist(),
         times=np.bincount(inverse.reshape(-1), weights=times).astype(np.float64),
     )
     # p times a falling probability: in a cell at most its right end by the value at its left.
-    upper = problem.bound(edges[1:] * exposed[:-1], sign=1)
-    lower = problem.bound(edges[:-1] * exposed[1:], sign=-1)
+    upper = bound(edges[1:] * exposed[:-1], sign=1)
+    lower = bound(edges[:-1] * exposed[1:], sign=-1)
     return max(lower - _ROUNDING, 0.0), min(upper + _ROUNDING, 1.0)
 
 
@@ -119,31 +119,30 @@ def _edges(boxes: NDArray[np.float64], share: float) -> NDArray[np.float64]:
     return np.unique(np.concatenate([[0.0], grid, around[around < 1], boxes.ravel()]))
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Problem:
-    """Boxes of probabilities, as ranges of cells of a grid, and the exposed mass at grid points."""
+def _bound(
+    cells: NDArray[np.float64],
+    *,
+    sign: int,
+    edges: NDArray[np.float64],
+    masses: NDArray[np.float64],
+    ranges: list[tuple[int, int]],
+    times: NDArray[np.float64],
+) -> float:
+    """Bound the exposed mass from above (`sign` 1) or below (-1), given its bounds in cells.
 
-    edges: NDArray[np.float64]
-    masses: NDArray[np.float64]
-    left: NDArray[np.intp]
-    right: NDArray[np.intp]
-    times: NDArray[np.float64]
+    `edges` are the grid points, `masses` the exposed mass at them, and `ranges` the boxes of
+    probabilities as cells of the grid, each so many `times`.
+    """
+    linear = np.minimum if sign > 0 else np.maximum
 
-    def bound(self, cells: NDArray[np.float64], *, sign: int) -> float:
-        """Bound the exposed mass from above (`sign` 1) or below (-1), given its bounds in cells."""
-        linear = np.minimum if sign > 0 else np.maximum
+    def dual(multiplier: float) -> float:
+        ends = multiplier * edges
+        inner = sign * (cells - linear(ends[:-1], ends[1:]))
+        at_points = sign * (masses - ends)
+        # All limits are on the grid: a box of no width is a point of it.
+        best = [inner[a:b].max() if b > a else at_points[a] for a, b in ranges]
+        return float(sign * multiplier + np.asarray(best) @ times)
 
-        def dual(multiplier: float) -> float:
-            ends = multiplier * self.edges
-            inner = sign * (cells - linear(ends[:-1], ends[1:]))
-            at_points = sign * (self.masses - ends)
-            best = [
-                # All limits are on the grid: a box of no width is a point of it.
-                inner[a:b].max() if b > a else at_points[a]
-                for a, b in zip(self.left, self.right, strict=True)
-            ]
-            return float(sign * multiplier + np.asarray(best) @ self.times)
-
-        found = scipy.optimize.minimize_scalar(dual, bounds=_MULTIPLIER_RANGE, method="bounded")
-        # Any multiplier gives a valid bound, so that a poor search only costs sharpness.
-        return sign * min(float(found.fun), dual(0.0))
+    found = scipy.optimize.minimize_scalar(dual, bounds=_MULTIPLIER_RANGE, method="bounded")
+    # Any multiplier gives a valid bound, so that a poor search only costs sharpness.
+    return sign * min(float(found.fun), dual(0.0))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
+from fpmonitor.ldp.fisher import broken_sticks
 from fpmonitor.ldp.integrals import expected_xlogx, expected_xlogx_of_bits
 from fpmonitor.ldp.mechanisms import Mechanism, RandomisedResponse
 from fpmonitor.ldp.tallies import all_tallies, log_arrangements, number_of_tallies
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from fpmonitor.ldp.fisher import Nodes
     from fpmonitor.ldp.priors import DirichletPrior
 
 MAX_PARTITIONS = 60_000
@@ -184,18 +186,12 @@ def gauss_nodes(
     prior: DirichletPrior, size: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Nodes, shape (points, a), and weights of sum 1: Gauss and Jacobi for each broken stick."""
-    alpha = prior.parameters
-    distributions, left, weights = np.empty((1, 0)), np.ones(1), np.ones(1)
-    for index in range(len(alpha) - 1):
-        rest = alpha[index + 1 :].sum()
-        points, weight = scipy.special.roots_jacobi(size, rest - 1, alpha[index] - 1)
-        stick, other = (1 + points) / 2, (1 - points) / 2
-        distributions = np.hstack(
-            [np.repeat(distributions, size, axis=0), np.outer(left, stick).reshape(-1, 1)]
-        )
-        left = np.outer(left, other).ravel()
-        weights = np.outer(weights, weight / weight.sum()).ravel()
-    return np.hstack([distributions, left[:, None]]), weights
+
+    def nodes(own: float, rest: float) -> Nodes:
+        points, weights = scipy.special.roots_jacobi(size, rest - 1, own - 1)
+        return (1 + points) / 2, (1 - points) / 2, weights / weights.sum()
+
+    return broken_sticks(prior, nodes)
 
 
 # ---- Independent bits on many values: a sum over what all users tell of one value ---------------

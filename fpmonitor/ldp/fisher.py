@@ -20,9 +20,13 @@ from fpmonitor.ldp.mechanisms import Mechanism, RandomisedResponse, UnaryEncodin
 from fpmonitor.ldp.subsets import SubsetSelection
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from fpmonitor.ldp.priors import DirichletPrior
+
+    Nodes = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
 MAX_QUADRATURE_VALUES = 4
 MAX_SUBSETS = 2_000
@@ -128,7 +132,8 @@ def merged_matrix(mechanism: Mechanism) -> NDArray[np.float64]:
 
 def _by_quadrature(matrix: NDArray[np.float64], prior: DirichletPrior) -> float:
     """Double-exponential quadrature over the sticks that break the simplex."""
-    distributions, weights = _simplex_nodes(prior)
+    nodes = partial(_beta_nodes, step=_QUADRATURE_STEPS[prior.values])
+    distributions, weights = broken_sticks(prior, nodes)
     total = 0.0
     block = max(1, _BLOCK_CELLS // (matrix.shape[0] * matrix.shape[1] * 4))
     for start in range(0, len(distributions), block):
@@ -137,16 +142,17 @@ def _by_quadrature(matrix: NDArray[np.float64], prior: DirichletPrior) -> float:
     return total
 
 
-def _simplex_nodes(
-    prior: DirichletPrior,
+def broken_sticks(
+    prior: DirichletPrior, nodes: Callable[[float, float], Nodes]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Nodes, shape (points, a), and weights that sum to 1."""
+    """Nodes, shape (points, a), and weights that sum to 1, from those of each beta distribution.
+
+    `nodes` returns for its two parameters the nodes, their complements to 1, and the weights.
+    """
     alpha = prior.parameters
     distributions, remaining, weights = np.empty((1, 0)), np.ones(1), np.ones(1)
     for index in range(len(alpha) - 1):
-        stick, rest, weight = _beta_nodes(
-            alpha[index], alpha[index + 1 :].sum(), _QUADRATURE_STEPS[len(alpha)]
-        )
+        stick, rest, weight = nodes(alpha[index], alpha[index + 1 :].sum())
         pieces = np.outer(remaining, stick).reshape(-1, 1)
         distributions = np.hstack([np.repeat(distributions, len(stick), axis=0), pieces])
         remaining = np.outer(remaining, rest).ravel()
@@ -154,10 +160,8 @@ def _simplex_nodes(
     return np.hstack([distributions, remaining[:, None]]), weights
 
 
-def _beta_nodes(
-    alpha: float, beta: float, step: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Nodes of a beta distribution, their complements to 1, and weights: the tanh-sinh rule."""
+def _beta_nodes(alpha: float, beta: float, *, step: float) -> Nodes:
+    """Nodes for `broken_sticks` by the tanh-sinh rule."""
     # Where the weight is below e^-40 at either end.
     end = math.asinh(40 / (math.pi * min(alpha, beta, 1)))
     grid = np.arange(-math.ceil(end / step), math.ceil(end / step) + 1) * step

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -22,23 +21,9 @@ _LARGEST_TILT = 50.0
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class FrequencyEstimate:
-    """Unbiased estimate of the probabilities of the values."""
-
-    frequencies: NDArray[np.float64]  # float64, shape (a,); may be negative or above 1.
-    # float64, shape (a, a): of the estimate, for users drawn from the distribution; itself
-    # estimated.
-    covariance: NDArray[np.float64]
-
-    def on_simplex(self) -> NDArray[np.float64]:
-        """Return the nearest distribution, shape (a,): not unbiased, but consistent."""
-        return project_to_simplex(self.frequencies)
-
-
 def estimate_frequencies(
     mechanism: PureMechanism, support_counts: ArrayLike, users: int
-) -> FrequencyEstimate:
+) -> NDArray[np.float64]:
     """Estimate frequencies, unbiased, from the number of reports that support each value.
 
     Args:
@@ -46,22 +31,22 @@ def estimate_frequencies(
         support_counts: Whole numbers, shape (a,), from 0 to `users`.
         users: Reports, at least 1.
 
+    Returns:
+        float64, shape (a,); may be negative or above 1.
+
     Notes:
-        Wang, Blocki, Li and Jha (2017), equation (1). How often a report supports two values
-        together, its own among them or not, fixes the covariance.
+        Wang, Blocki, Li and Jha (2017), equation (1).
     """
+    # No covariance: of 10,000 values it would take 800 MB.
     counts = _checked(support_counts, mechanism.values, users)
     gain = mechanism.true_support - mechanism.false_support
-    chances = counts / users
-    frequencies = (chances - mechanism.false_support) / gain
-    with_own, without = mechanism.joint_supports
-    together = without + (with_own - without) * np.add.outer(frequencies, frequencies)
-    covariance = together - np.outer(chances, chances)
-    np.fill_diagonal(covariance, chances * (1 - chances))
-    return FrequencyEstimate(frequencies=frequencies, covariance=covariance / (gain**2 * users))
+    frequencies: NDArray[np.float64] = (counts / users - mechanism.false_support) / gain
+    return frequencies
 
 
-def estimate_from_reports(mechanism: Mechanism, report_counts: ArrayLike) -> FrequencyEstimate:
+def estimate_from_reports(
+    mechanism: Mechanism, report_counts: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Estimate frequencies, unbiased, from the number of users with each report, for any matrix.
 
     The left inverse of the matrix that is best for the uniform distribution; the frequencies sum to
@@ -70,6 +55,10 @@ def estimate_from_reports(mechanism: Mechanism, report_counts: ArrayLike) -> Fre
     Args:
         mechanism: Faithful.
         report_counts: Whole numbers, shape (b,), not all zero.
+
+    Returns:
+        The frequencies, shape (a,), as of `estimate_frequencies`; and their covariance, shape
+        (a, a), for users drawn from the distribution, itself estimated.
     """
     matrix = mechanism.matrix()
     counts = check_report_counts(report_counts, matrix.shape[0])
@@ -79,7 +68,7 @@ def estimate_from_reports(mechanism: Mechanism, report_counts: ArrayLike) -> Fre
     spread = decoder * chances @ decoder.T
     frequencies = decoder @ chances
     covariance = (spread - np.outer(frequencies, frequencies)) / users
-    return FrequencyEstimate(frequencies=frequencies, covariance=covariance)
+    return frequencies, covariance
 
 
 def limits_from_reports(
@@ -140,7 +129,7 @@ def _moments(
 
 
 def least_share_inside(
-    mechanism: PureMechanism | StochasticMatrix,
+    mechanism: Mechanism,
     counts: ArrayLike,
     users: int,
     places: NDArray[np.intp],
@@ -233,21 +222,6 @@ def decoding_matrix(mechanism: Mechanism) -> NDArray[np.float64]:
     total = matrix.sum(axis=1)
     weighted = matrix / np.where(total > 0, total, 1)[:, None]
     return np.asarray(np.linalg.solve(weighted.T @ matrix, weighted.T), dtype=np.float64)
-
-
-def project_to_simplex(frequencies: ArrayLike) -> NDArray[np.float64]:
-    """Return the nearest distribution in Euclidean distance, shape (a,).
-
-    Notes:
-        Held, Wolfe and Crowder (1974), "Validation of subgradient optimization": lower all by one
-        amount, and cut at 0.
-    """
-    wanted = np.asarray(frequencies, dtype=np.float64)
-    falling = np.sort(wanted)[::-1]
-    excess = (np.cumsum(falling) - 1) / np.arange(1, wanted.size + 1)
-    last = np.flatnonzero(falling > excess)[-1]
-    distribution = np.maximum(wanted - excess[last], 0)
-    return np.asarray(distribution / distribution.sum(), dtype=np.float64)
 
 
 def frequency_limits(

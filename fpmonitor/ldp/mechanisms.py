@@ -13,7 +13,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import scipy
@@ -33,25 +32,6 @@ from fpmonitor.ldp.subsets import SubsetSelection
 
 _SUM_TOLERANCE = 1e-9
 _BLOCK_CELLS = 4_000_000
-
-
-class Mechanism(Protocol):
-    """What every mechanism provides."""
-
-    @property
-    def values(self) -> int:
-        """Number of values, `a`."""
-
-    @property
-    def ldp_level(self) -> float:
-        """Least epsilon, nats, for which the mechanism is locally differentially private."""
-
-    @property
-    def independent_bits(self) -> tuple[float, float] | None:
-        """Probabilities (own value, other value) when supports of values are independent bits."""
-
-    def matrix(self) -> NDArray[np.float64]:
-        """Probabilities `Q[y, x]`, shape (reports, values), columns summing to 1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,11 +138,6 @@ class RandomisedResponse:
         """Probability of reporting a given other value."""
         return 1 / (math.exp(self.epsilon) + self.values - 1)
 
-    @property
-    def joint_supports(self) -> tuple[float, float]:
-        """A report supports no two values."""
-        return 0.0, 0.0
-
     def distinct_rows(
         self, alpha: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -227,11 +202,6 @@ class UnaryEncoding:
         if self.false_support == 0:
             return None
         return self.true_support, self.false_support
-
-    @property
-    def joint_supports(self) -> tuple[float, float]:
-        """Probabilities that a report supports the own and another value; two other ones."""
-        return self.true_support * self.false_support, self.false_support**2
 
     def matrix(self) -> NDArray[np.float64]:
         """Probabilities `Q[y, x]` of all `2^a` bit strings, value 0 being the lowest bit."""
@@ -320,11 +290,6 @@ class LocalHash:
         """The two probabilities."""
         return self.true_support, self.false_support
 
-    @property
-    def joint_supports(self) -> tuple[float, float]:
-        """Probabilities that a report supports the own and another value; two other ones."""
-        return self.true_support * self.false_support, self.false_support**2
-
     def matrix(self) -> NDArray[np.float64]:
         """Probabilities `Q[y, x]` of all pairs of a function and a hash."""
         # Cut off, as it is refused anyway: the exact number may have millions of digits.
@@ -351,6 +316,7 @@ class LocalHash:
     def support_counts(self, reports: HashedReports) -> NDArray[np.int64]:
         """Count the reports that support each value, int64, shape (a,)."""
         counts = np.zeros(self.values, dtype=np.int64)
+        # Value by value: a cell for each user and value would not fit into memory.
         for value in range(self.values):
             code = np.full(reports.seeds.shape, value)
             matches = hash_codes(reports.seeds, code, self.hash_range) == reports.hashes
@@ -359,6 +325,10 @@ class LocalHash:
 
 
 PureMechanism = RandomisedResponse | UnaryEncoding | LocalHash | SubsetSelection
+# All have `values`, `a`; `ldp_level`, the least epsilon, nats, for which they are locally private;
+# `independent_bits`, the support probabilities of the own and of another value where supports are
+# independent bits; and `matrix`, `Q[y, x]`, whose columns sum to 1.
+Mechanism = PureMechanism | StochasticMatrix
 
 
 def basic_rappor(values: int, epsilon: float) -> UnaryEncoding:

@@ -158,7 +158,7 @@ def _compared(
     name: str,
     prior: DirichletPrior,
     users: int,
-    found: tuple[float, PureMechanism | StochasticMatrix] | None,
+    found: tuple[float, Mechanism] | None,
     seed: int,
 ) -> ComparedMechanism:
     if found is None:
@@ -190,7 +190,7 @@ def _private(
     return replace(row, average_privacy=average_privacy(mechanism, prior))
 
 
-def _frequency_error(mechanism: PureMechanism | StochasticMatrix, users: int) -> float:
+def _frequency_error(mechanism: Mechanism, users: int) -> float:
     """Return the standard error of the share of a value where all are as frequent."""
     if isinstance(mechanism, StochasticMatrix):
         scores = decoding_matrix(mechanism)[0]
@@ -201,7 +201,7 @@ def _frequency_error(mechanism: PureMechanism | StochasticMatrix, users: int) ->
     return math.sqrt(chance * (1 - chance) / users) / gain
 
 
-def _hash_range(mechanism: PureMechanism | StochasticMatrix) -> int | None:
+def _hash_range(mechanism: Mechanism) -> int | None:
     return mechanism.hash_range if isinstance(mechanism, LocalHash) else None
 
 
@@ -260,13 +260,13 @@ class ApiPlan:
     # mechanism, epsilon: The protocol that meets the accuracy with the greatest average privacy,
     # and its least epsilon, nats; None when none does. At a given epsilon, the mechanism that tells
     # most, which may be the best `matrix`.
-    mechanism: str | None
-    epsilon: float | None
-    hash_range: int | None  # Number of hashes of local hashing; None for others.
-    average_privacy: float | None  # `S_mu` of it under Jeffreys' prior, a share.
+    mechanism: str | None = None
+    epsilon: float | None = None
+    hash_range: int | None = None  # Number of hashes of local hashing; None for others.
+    average_privacy: float | None = None  # `S_mu` of it under Jeffreys' prior, a share.
     # Half the expected distance of the limits of the exposure, a share of the users; None at a
     # given epsilon.
-    accuracy: float | None
+    accuracy: float | None = None
     # Number of users whose answers are expected to prove the exposure within a given budget, 0
     # where so few values cannot expose more; None without a budget.
     users: int | None = None
@@ -309,11 +309,17 @@ def plan_api(
     check_share("delta", delta)
     check_whole_number("users", users, least=1, most=10**10)
     values = spectrum.support + (rest is not None)
+
+    def half_width_within(mechanism: PureMechanism) -> float | None:
+        limits = _foreseen(
+            mechanism, spectrum, rest=rest, users=users, k=k, population=population, delta=delta
+        )
+        return _half_width_within(limits, accuracy, budget)
+
     plans: list[ApiPlan] = []
     for name in mechanisms if values > 1 else ():
         series = [_ALL[name](values, float(epsilon)) for epsilon in _PLAN_EPSILONS]
-        foresight = _Foresight(series, spectrum, rest, users, k, population, delta)
-        first = foresight.first_within(accuracy, budget)
+        first = _first_within_terms(series, lambda one: half_width_within(one) is not None)
         if first is not None:
             plan = ApiPlan(
                 api=api,
@@ -322,10 +328,21 @@ def plan_api(
                 epsilon=float(_PLAN_EPSILONS[first]),
                 hash_range=_hash_range(series[first]),
                 average_privacy=average_privacy(series[first], DirichletPrior.jeffreys(values)),
-                accuracy=foresight.at(first),
+                accuracy=half_width_within(series[first]),
             )
             plans.append(plan)
-    return max(plans, key=lambda plan: plan.average_privacy or 0.0, default=_nothing(api, values))
+    nothing = ApiPlan(api=api, values=values)
+    return max(plans, key=lambda plan: plan.average_privacy or 0.0, default=nothing)
+
+
+def _half_width_within(
+    limits: tuple[float, float], accuracy: float | None, budget: float | None
+) -> float | None:
+    """Return the half width of limits that meet the terms; None if they do not."""
+    lower, upper = limits
+    half_width = (upper - lower) / 2
+    far = accuracy is not None and half_width > accuracy
+    return None if far or (budget is not None and upper > budget) else half_width
 
 
 def fewest_users(
@@ -353,14 +370,16 @@ def fewest_users(
     check_epsilon(epsilon)
     values = spectrum.support
     if needs_no_answers(values, k=k, population=population, accuracy=budget / 2):
-        return replace(_nothing(api, values), epsilon=epsilon, users=0)
+        return ApiPlan(api=api, values=values, epsilon=epsilon, users=0)
     plans = []
     for name in _ALL if values > 1 else ():
         mechanism = _ALL[name](values, epsilon)
 
         def upper(users: int, made: PureMechanism = mechanism) -> float:
-            seen = _Foresight([made], spectrum, None, users, k, population, delta)
-            return seen.limits(0)[1]
+            seen = _foreseen(
+                made, spectrum, rest=None, users=users, k=k, population=population, delta=delta
+            )
+            return seen[1]
 
         users = _first_within(upper, budget)
         if users is not None:
@@ -372,11 +391,11 @@ def fewest_users(
                 epsilon=epsilon,
                 hash_range=_hash_range(mechanism),
                 average_privacy=average_privacy(mechanism, prior),
-                accuracy=None,
                 users=users,
             )
             plans.append(plan)
-    return min(plans, key=lambda plan: plan.users or 0, default=_nothing(api, values))
+    nothing = ApiPlan(api=api, values=values)
+    return min(plans, key=lambda plan: plan.users or 0, default=nothing)
 
 
 def _first_within(upper: Callable[[int], float], budget: float) -> int | None:
@@ -399,18 +418,6 @@ def needs_no_answers(values: int, *, k: int, population: int, accuracy: float) -
     return values * most_exposed(k, population) <= 2 * accuracy
 
 
-def _nothing(api: str, values: int) -> ApiPlan:
-    return ApiPlan(
-        api=api,
-        values=values,
-        mechanism=None,
-        epsilon=None,
-        hash_range=None,
-        average_privacy=None,
-        accuracy=None,
-    )
-
-
 def most_telling(api: str, values: int, epsilon: float) -> ApiPlan:
     """Return the mechanism of greatest asymptotic utility at an LDP level, Jeffreys' prior.
 
@@ -425,7 +432,7 @@ def most_telling(api: str, values: int, epsilon: float) -> ApiPlan:
     """
     check_epsilon(epsilon)
     if values < 2:
-        return _nothing(api, values)
+        return ApiPlan(api=api, values=values)
     rows = compare_at_equal_terms(values, 1, epsilon=epsilon)
     found = max(rows, key=lambda row: row.participation or 0.0)
     plan = ApiPlan(
@@ -435,7 +442,6 @@ def most_telling(api: str, values: int, epsilon: float) -> ApiPlan:
         epsilon=epsilon,
         hash_range=found.hash_range,
         average_privacy=found.average_privacy,
-        accuracy=None,
     )
     if values > MAX_PLANNED_VALUES:
         return plan
@@ -456,19 +462,14 @@ def _participation(mechanism: Mechanism, prior: DirichletPrior) -> float:
     return participation(utility, prior).value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Participations:
-    """Effective participation `F_mu` under Jeffreys' prior, shares; null above 10 values."""
+def participations_of(plan: ApiPlan) -> dict[str, float | None]:
+    """Compare a planned mechanism with the best matrix that is as private in the worst case.
 
-    participation: float | None  # Of the planned mechanism.
-    # Of the best matrix of its LDP level, see `optimal.optimal_matrix`.
-    best_participation: float | None
-
-
-def participations_of(plan: ApiPlan) -> Participations:
-    """Compare a planned mechanism with the best matrix that is as private in the worst case."""
+    Effective participation `F_mu` under Jeffreys' prior, shares; null above 10 values. The best
+    matrix of an LDP level: see `optimal.optimal_matrix`.
+    """
     if plan.mechanism is None or plan.epsilon is None or plan.values > MAX_PLANNED_VALUES:
-        return Participations(participation=None, best_participation=None)
+        return {"participation": None, "best_participation": None}
     prior = DirichletPrior.jeffreys(plan.values)
     best = optimal_matrix(prior, plan.epsilon, rng=np.random.default_rng(0)).matrix
     planned: Mechanism = best
@@ -476,65 +477,51 @@ def participations_of(plan: ApiPlan) -> Participations:
         hashes = () if plan.hash_range is None else (plan.hash_range,)
         protocol = LocalHash if hashes else _ALL[plan.mechanism]
         planned = protocol(plan.values, plan.epsilon, *hashes)
-    return Participations(
-        participation=_participation(planned, prior),
-        best_participation=_participation(best, prior),
-    )
+    return {
+        "participation": _participation(planned, prior),
+        "best_participation": _participation(best, prior),
+    }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Foresight:
-    """Expected half width of the limits for mechanisms of rising epsilon."""
+def _first_within_terms(
+    series: Sequence[PureMechanism], is_within: Callable[[PureMechanism], bool]
+) -> int | None:
+    """Return the position of the first mechanism, of rising epsilon, that is within; bisects."""
+    low, high = 0, len(series) - 1
+    if not is_within(series[high]):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if is_within(series[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return high
 
-    mechanisms: Sequence[PureMechanism]
-    spectrum: CountSpectrum
-    rest: int | None
-    users: int
-    k: int
-    population: int
-    delta: float
 
-    def first_within(self, accuracy: float | None, budget: float | None) -> int | None:
-        """Return the position of the first mechanism within what is not null, by bisection."""
-
-        def is_within(position: int) -> bool:
-            lower, upper = self.limits(position)
-            far = accuracy is not None and (upper - lower) / 2 > accuracy
-            return not far and (budget is None or upper <= budget)
-
-        low, high = 0, len(self.mechanisms) - 1
-        if not is_within(high):
-            return None
-        while low < high:
-            middle = (low + high) // 2
-            if is_within(middle):
-                high = middle
-            else:
-                low = middle + 1
-        return high
-
-    def at(self, position: int) -> float:
-        """Return half the width of the limits at the expected support counts of a mechanism."""
-        lower, upper = self.limits(position)
-        return (upper - lower) / 2
-
-    def limits(self, position: int) -> tuple[float, float]:
-        """Return the limits of the exposure at the expected support counts of a mechanism."""
-        mechanism = self.mechanisms[position]
-        group_sizes, values = self.spectrum.counts, self.spectrum.values
-        if self.rest is not None:
-            group_sizes, values = np.append(group_sizes, self.rest), np.append(values, 1)
-        gain = mechanism.true_support - mechanism.false_support
-        chances = mechanism.false_support + gain * group_sizes / (group_sizes @ values)
-        counts = np.rint(self.users * chances).astype(np.int64)
-        limits = clopper_pearson(counts, self.users, self.delta / (2 * mechanism.values))
-        low, high = (np.clip((limit - mechanism.false_support) / gain, 0, 1) for limit in limits)
-        lower, upper = randomised_limits(
-            low, high, k=self.k, population=self.population, multiplicities=values
-        )
-        # Nobody knows whether the rest is one value or thousands: all of it may be exposed.
-        exposed_rest = 0.0 if self.rest is None else float(high[-1])
-        return lower, min(1.0, upper + exposed_rest)
+def _foreseen(
+    mechanism: PureMechanism,
+    spectrum: CountSpectrum,
+    *,
+    rest: int | None,
+    users: int,
+    k: int,
+    population: int,
+    delta: float,
+) -> tuple[float, float]:
+    """Return the limits of the exposure at the expected support counts of a mechanism."""
+    group_sizes, values = spectrum.counts, spectrum.values
+    if rest is not None:
+        group_sizes, values = np.append(group_sizes, rest), np.append(values, 1)
+    gain = mechanism.true_support - mechanism.false_support
+    chances = mechanism.false_support + gain * group_sizes / (group_sizes @ values)
+    counts = np.rint(users * chances).astype(np.int64)
+    limits = clopper_pearson(counts, users, delta / (2 * mechanism.values))
+    low, high = (np.clip((limit - mechanism.false_support) / gain, 0, 1) for limit in limits)
+    lower, upper = randomised_limits(low, high, k=k, population=population, multiplicities=values)
+    # Nobody knows whether the rest is one value or thousands: all of it may be exposed.
+    exposed_rest = 0.0 if rest is None else float(high[-1])
+    return lower, min(1.0, upper + exposed_rest)
 
 
 def trade_off_curves(

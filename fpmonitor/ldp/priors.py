@@ -144,6 +144,7 @@ class DirichletPrior:
             )
             distribution = np.exp(log_distribution - scipy.special.betaln(alpha, rest))
             by = alpha if shift is None else shift
+            # By its sum, which rounding leaves a little off 1.
             found[alpha] = float(distribution @ scipy.special.gammaln(counts + by)) / float(
                 distribution.sum()
             )

@@ -15,6 +15,7 @@ import scipy
 from fpmonitor.errors import InputError, PolicyError, UndecidableError
 from fpmonitor.ldp.frequency import (
     check_report_counts,
+    estimate_frequencies,
     estimate_from_reports,
     frequency_limits,
     limits_from_reports,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 MAX_TALLIES = 2_000_000
 MAX_STEPS = 200_000_000
+_BURN_IN, _THINNING = 500, 10  # steps before the first draw, and steps per draw
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -133,38 +135,35 @@ def sample_posterior(
     *,
     draws: int,
     rng: np.random.Generator,
-    burn_in: int = 500,
-    thinning: int = 10,
 ) -> NDArray[np.float64]:
     """Draw distributions from the posterior, by Gibbs sampling of the values.
 
-    Successive draws are dependent, the more so the noisier the mechanism: raise `thinning`.
+    Successive draws are dependent, the more so the noisier the mechanism.
 
     Args:
         mechanism, prior, report_counts: As `exact_posterior`.
         draws: Number of distributions, at least 1.
-        burn_in, thinning: Steps before the first draw, and steps per draw.
 
     Returns:
         float64, shape (draws, a).
 
     Raises:
-        PolicyError: An argument out of range.
+        PolicyError: `draws` below 1.
     """
     check_prior(prior.values, mechanism.values)
     matrix = mechanism.matrix()
     counts = check_report_counts(report_counts, matrix.shape[0])
-    if draws < 1 or burn_in < 0 or thinning < 1:
-        raise PolicyError("draws", "draws and thinning must be positive, burn_in not negative")
+    if draws < 1:
+        raise PolicyError("draws", f"must be at least 1, got {draws}")
     seen = counts > 0
     rows, users = matrix[seen], counts[seen]
     distribution, drawn = prior.mean, np.empty((draws, prior.values))
-    for step in range(burn_in + draws * thinning):
+    for step in range(_BURN_IN + draws * _THINNING):
         joint = rows * distribution
         tally = rng.multinomial(users, joint / joint.sum(axis=1, keepdims=True)).sum(axis=0)
         distribution = rng.dirichlet(prior.parameters + tally)
-        if step >= burn_in:
-            drawn[(step - burn_in) // thinning] = distribution
+        if step >= _BURN_IN:
+            drawn[(step - _BURN_IN) // _THINNING] = distribution
     return drawn
 
 
@@ -255,15 +254,14 @@ def estimate_values(
                 support[report] = times
             else:
                 support += times * np.array([report >> bit & 1 for bit in range(values)])
-        # As `estimate_frequencies`, without the covariances of many values.
+        estimates = estimate_frequencies(mechanism, support, users)
         chances, gain = support / users, mechanism.true_support - mechanism.false_support
-        estimates = (chances - mechanism.false_support) / gain
         errors = np.sqrt(chances * (1 - chances) / users) / gain
         lower, upper = frequency_limits(mechanism, support, users, delta=delta)
     else:
         dense = _dense(counts, _reports(mechanism))
-        found = estimate_from_reports(mechanism, dense)
-        estimates, errors = found.frequencies, np.sqrt(np.diag(found.covariance))
+        estimates, covariance = estimate_from_reports(mechanism, dense)
+        errors = np.sqrt(np.diag(covariance))
         lower, upper = limits_from_reports(mechanism, dense, delta=delta)
     posterior = np.full((3, values), np.nan)
     bits = isinstance(mechanism, UnaryEncoding)

@@ -54,6 +54,7 @@ def sample_information(
         matrix: Of the mechanism, reports of equal likelihood ratios merged.
         rng: Draws distributions and reports.
     """
+    # Where parameters are small some draws are 0, of which there is no logarithm.
     distributions = np.maximum(prior.sample(_REPLICATES, rng), 1e-290)
     beyond = tally_beyond_distribution(matrix, prior, users, rng=rng)
     if beyond is None:

@@ -70,13 +70,6 @@ class SubsetSelection:
         return (self.size - self.true_support) / (self.values - 1)
 
     @property
-    def joint_supports(self) -> tuple[float, float]:
-        """Probabilities that the own and another value are in the set; that two other ones are."""
-        left, own = self.values - 1, self.true_support
-        others = own * (self.size - 1) * (self.size - 2) + (1 - own) * self.size * (self.size - 1)
-        return own * (self.size - 1) / left, others / (left * max(left - 1, 1))
-
-    @property
     def densities(self) -> tuple[float, float]:
         """Probability of a set with the own value, and without it, times the number of sets."""
         own, left = self.true_support, self.values - self.size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.errors import UndecidableError
 from fpmonitor.ldp.finite import reports_information
@@ -18,6 +18,7 @@ from fpmonitor.ldp.metrics import (
     worst_case_privacy,
 )
 from fpmonitor.ldp.point_priors import PointPrior, average_privacy_of_points, point_utilities
+from fpmonitor.results import Members
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metrics:
+class Metrics(Members):
     """The metrics of a mechanism under a prior, in nats or shares; in JSON null where infinite.
 
     Attributes:
@@ -78,28 +79,18 @@ class Metrics:
     tally_utility_error: float
     obstacle: str
 
+    JSON: ClassVar[str] = (
+        "ldp average_privacy worst_case_privacy asymptotic_utility participation "
+        "participation_bound participation_bound_any_prior entropy_given_p rank classes "
+        "distribution_utility_limit tally_utility_limit distribution_utility tally_utility "
+        "digit_utility"
+    )
+
     def to_json(self) -> dict[str, float | None]:
         """Return the metrics without their errors; null where infinite."""
-        members = {
-            "ldp": self.ldp,
-            "average_privacy": self.average_privacy,
-            "worst_case_privacy": self.worst_case_privacy,
-            "asymptotic_utility": self.asymptotic_utility,
-            "participation": self.participation,
-            "participation_bound": self.participation_bound,
-            "participation_bound_any_prior": self.participation_bound_any_prior,
-            "entropy_given_p": self.entropy_given_p,
-            "rank": self.rank,
-            "classes": self.classes,
-            "distribution_utility_limit": self.distribution_utility_limit,
-            "tally_utility_limit": self.tally_utility_limit,
-            "distribution_utility": self.distribution_utility,
-            "tally_utility": self.tally_utility,
-            "digit_utility": self.digit_utility,
-        }
         return {
             name: None if value is None or math.isinf(value) else value
-            for name, value in members.items()
+            for name, value in Members.to_json(self).items()
         }
 
 

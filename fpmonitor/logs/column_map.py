@@ -85,6 +85,7 @@ class ColumnMap:
         """Names of the columns that make up a field, as of `date,time`, among those of a log."""
         name = self.name_of(field_name)
         parts = [part.strip() for part in name.split(",")]
+        # One column may have a comma in its name: that one comes first.
         together = parts if name not in names and all(part in names for part in parts) else [name]
         return [name for name in together if name in names]
 

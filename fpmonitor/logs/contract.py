@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 MAX_REFUSED = 100_000
 MAX_CALLS = 10**9  # that one record may tell
 MAX_APIS = 4000
+LARGE_VALUE_BYTES = 256  # of a value that is kept; of a larger one its digest is
 NOT_UTF_8 = "not UTF-8"
 RECODE = "a table of Excel is read by `iconv -f WINDOWS-1252 -t UTF-8 FILE | fpmonitor ingest -`"
 ROW = "log_row"

@@ -117,7 +117,6 @@ def _one_record_a_line(log: LogFile, scratch: Path) -> LogFile:
         return log
     if shape == "unstructured" and _is_json(first_line):
         return _by_line(log, scratch) if _is_listed(log.head) else log
-    # In JSON a U+0001, and line ends within texts, are escaped: nothing has to be quoted.
     copy = LogFile(_file_of_copy(log, scratch), log.label)
     records = (
         f"read_json_objects({quote_path(log.path)}, format = '{shape}', "
@@ -125,15 +124,24 @@ def _one_record_a_line(log: LogFile, scratch: Path) -> LogFile:
     )
     try:
         with in_memory() as connection:
-            connection.execute(
-                f"COPY (SELECT translate(json, chr(10) || chr(13), '  ') FROM {records}) "  # noqa: S608 -- quoted
-                f"TO {quote_text(str(copy.path))} "
-                "(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x01')"
-            )
+            write_json_lines(connection, "json", records, copy.path)
     except duckdb.InvalidInputException:  # or lines of which the first is broken
         copy = _by_line(log, scratch) if _is_listed(log.head) else log
     copy = _with_names(copy, scratch)
     return copy if copy.head.lstrip()[:1] in {b"{", b""} else log
+
+
+def write_json_lines(
+    connection: duckdb.DuckDBPyConnection, text: str, relation: str, target: Path
+) -> None:
+    """Write a text of JSON for each row of a relation, in SQL, as a line."""
+    # In JSON a U+0001, and line ends within texts, are escaped: nothing has to be quoted, and other
+    # line ends are white space.
+    connection.execute(
+        f"COPY (SELECT translate({text}, chr(10) || chr(13), '  ') FROM {relation}) "  # noqa: S608 -- quoted
+        f"TO {quote_text(str(target))} "
+        "(FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\x01')"
+    )
 
 
 def _is_listed(head: bytes) -> bool:
@@ -207,6 +215,7 @@ def _changed(log: LogFile, scratch: Path, change: Callable[[bytes], bytes]) -> L
 
 def _last_byte(log: LogFile) -> bytes:
     last = b""
+    # To the end: a packed log cannot be read from there.
     with log.open() as file:
         while block := file.read(BUFFER_BYTES):
             last = block.rstrip(b" \t\r\n")[-1:] or last

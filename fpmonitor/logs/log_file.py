@@ -9,7 +9,7 @@ import sys
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -98,6 +98,11 @@ class LogFile:
         except OSError as error:
             raise self._unreadable(error) from error
 
+    @property
+    def first_byte(self) -> bytes:
+        """The first byte that is neither white space nor of a byte order mark; empty for none."""
+        return self.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+
     def check_expansion(self) -> None:
         """Check that a packed log or Parquet file does not hold far more than its size suggests.
 
@@ -133,20 +138,17 @@ class LogFile:
     @cached_property
     def shortened(self) -> LogFile:
         """The log itself, or a copy with a mark for each line that is too long for any reader."""
-        if not self._may_have_long_lines():
-            return self
-        folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
-        copy = replace(self, path=folder / "log")
-        weakref.finalize(copy, shutil.rmtree, folder, ignore_errors=True)
-        with self.open() as file, copy.path.open("wb") as target:
+        return copy_of(self, self._shortened_lines()) if self._may_have_long_lines() else self
+
+    def _shortened_lines(self) -> Iterator[bytes]:
+        with self.open() as file:
             while line := file.readline(MAX_RECORD_BYTES + 1):
                 if len(line) <= MAX_RECORD_BYTES:
-                    target.write(line)
+                    yield line
                     continue
                 while line and not line.endswith(b"\n"):
                     line = file.readline(BUFFER_BYTES)
-                target.write(LONG_LINE.encode() + (b"\r\n" if line.endswith(b"\r\n") else b"\n"))
-        return copy
+                yield LONG_LINE.encode() + (b"\r\n" if line.endswith(b"\r\n") else b"\n")
 
     def _may_have_long_lines(self) -> bool:
         """Whether some block of half the limit holds no end of a line."""
@@ -250,6 +252,30 @@ class LogFile:
                 yield file
         except _BROKEN_PACKING as error:
             raise self._unreadable(error) from error
+
+
+def copy_of(
+    log: LogFile,
+    lines: Iterable[bytes],
+    left_out: Callable[[], Mapping[str, NotTaken]] = dict,
+    form: str = "",
+) -> LogFile:
+    """Write lines, which were of some `form`, to a copy of a log, and then ask what they lack.
+
+    Its file goes with the copy itself: what `replace` makes of that does not keep it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="fpmonitor-"))
+    try:
+        with (folder / "log").open("wb") as file:
+            file.writelines(lines)
+    # Until the copy is made nothing else removes the folder.
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    left = {**log.left_out, **left_out()}
+    copy = replace(log, path=folder / "log", left_out=left, form=form or log.form)
+    weakref.finalize(copy, shutil.rmtree, folder, ignore_errors=True)
+    return copy
 
 
 def _has_line_end(file: IO[bytes], size: int) -> bool:

@@ -93,6 +93,7 @@ def post_to(url: str) -> Callable[[Notice], None]:
     def post(notice: Notice) -> None:
         headers = {
             "Content-Type": "application/json",
+            # A notice may come twice, if the watch ends in between: by this the second is known.
             "Idempotency-Key": f"{notice.body['decision'][:16]}-{notice.number}",
         }
         request = urllib.request.Request(  # noqa: S310 -- the scheme was checked

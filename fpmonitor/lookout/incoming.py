@@ -98,6 +98,8 @@ class Incoming:
             before, since = self.seen.get(str(path), (state, now))
             since = since if before == state else now
             present[str(path)] = state, since
+            # By the time of the file, or by how long it was seen so: one look is enough for old
+            # files, and a clock that is ahead holds none back.
             if now - since >= settle or time.time() - state.modified / 1e9 >= settle:
                 settled.append(str(path))
         self.seen = present

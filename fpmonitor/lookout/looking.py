@@ -41,7 +41,7 @@ from fpmonitor.answers.standing import (
     vanished,
 )
 from fpmonitor.decide.evidence import identity_of
-from fpmonitor.errors import UndecidableError, UnknownNameError
+from fpmonitor.errors import UndecidableError, UnknownNameError, some_of
 from fpmonitor.estimate.kept_weights import kept, take_in
 from fpmonitor.export.exporter import printable
 from fpmonitor.monitor import ledger_of, windows_that_decide
@@ -370,7 +370,8 @@ class Look:
         if users >= k and not told:
             return [problem("future", "visits", of="")]
         return [
-            problem("future", what, of=_of_logs(names or [what])) for what, names in told.items()
+            problem("future", what, of=f" of {some_of(names or [what], 1)}")
+            for what, names in told.items()
         ]
 
     def _name(self, log: str) -> str:
@@ -462,11 +463,6 @@ class Look:
 
 def _told(one: Problem, decision: Decision) -> dict[str, Any]:
     return {"kind": one.kind, "what": one.what, "text": spoken(one.text, decision.unit)}
-
-
-def _of_logs(names: Sequence[str]) -> str:
-    first, *rest = names
-    return f" of {first}{f' and {len(rest):,} more' if rest else ''}"
 
 
 def standing_of(standing: str | None) -> Standing | None:

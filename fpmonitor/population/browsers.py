@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Codes = NDArray[np.unsignedinteger[Any]]
+    # Family, version and traits, an entry each.
+    _Parts = tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.int64]]
 
 UNKNOWN = -1
 # What users may be told apart by, besides columns.
@@ -141,6 +143,14 @@ class UserRows(ABC):
         has, and its largest is at least that of the rows.
         """
 
+    def texts_of_values(self, api: str, codes: int) -> dict[int, str]:
+        """Text that each code below `codes` stands for, where that is a value."""
+        return {
+            code: text
+            for code, (status, text) in self.values(api).items()
+            if status == "value" and text is not None and code < codes
+        }
+
 
 def telling_columns(columns: Iterable[str], said: Mapping[str, str]) -> dict[str, str]:
     """Find the columns that tell the browser, and the APIs that they hold, the surest first."""
@@ -158,16 +168,17 @@ def group_rows(rows: UserRows) -> BrowserGroups:
         codes = rows.codes([column_name])[0].astype(np.int64)
         size = int(codes.max(initial=0)) + 1
         # By codes, not by rows: there are far fewer user agents than users.
-        browsers_of_codes = _told_by(api, rows.values(column_name), size)
+        told_family, told_version, told_traits = _told_by(
+            api, rows.texts_of_values(column_name, size), size
+        )
         pairs, groups_of_rows = distinct(groups * size + codes)
         before, code = np.divmod(pairs, size)
         family, version, traits = _parts_of(numbers[before])
         # The surest API comes first, and what it told stays.
-        family = np.where(family == UNKNOWN, browsers_of_codes.family[code], family)
-        version = np.where(version == 0, browsers_of_codes.version[code], version)
+        family = np.where(family == UNKNOWN, told_family[code], family)
+        version = np.where(version == 0, told_version[code], version)
         numbers, groups = np.unique(
-            _number_of(family, version, traits | browsers_of_codes.traits[code]),
-            return_inverse=True,
+            _number_of(family, version, traits | told_traits[code]), return_inverse=True
         )
         groups = groups[groups_of_rows]
     family, version, traits = _parts_of(numbers)
@@ -187,36 +198,20 @@ def _number_of(
     return (traits << _TRAITS_SHIFT) | (version << _VERSION_SHIFT) | (family + 1)
 
 
-def _parts_of(
-    numbers: NDArray[np.int64],
-) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.int64]]:
+def _parts_of(numbers: NDArray[np.int64]) -> _Parts:
     family = ((numbers & (1 << _VERSION_SHIFT) - 1) - 1).astype(np.int8)
     version = (numbers >> _VERSION_SHIFT) & ((1 << _TRAITS_SHIFT - _VERSION_SHIFT) - 1)
     return family, version, numbers >> _TRAITS_SHIFT
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Told:
-    """What the codes of one API tell."""
-
-    family: NDArray[np.int8]
-    version: NDArray[np.int64]
-    traits: NDArray[np.int64]
-
-
-def _told_by(api: str, values: Mapping[int, tuple[str, str | None]], codes: int) -> _Told:
-    browsers_of_codes = _Told(
-        np.full(codes, UNKNOWN, dtype=np.int8),
-        np.zeros(codes, dtype=np.int64),
-        np.zeros(codes, dtype=np.int64),
-    )
-    texts: dict[int, str] = {}
-    for code, (status, text) in values.items():
-        if status == "value" and text is not None and code < codes:
-            browsers_of_codes.family[code], browsers_of_codes.version[code] = browser_of(api, text)
-            texts[code] = text
-    browsers_of_codes.traits[list(texts)] = traits_of(api, list(texts.values()))
-    return browsers_of_codes
+def _told_by(api: str, texts: Mapping[int, str], codes: int) -> _Parts:
+    """Tell the browser and the traits by each code of one API."""
+    family = np.full(codes, UNKNOWN, dtype=np.int8)
+    version, traits = np.zeros(codes, dtype=np.int64), np.zeros(codes, dtype=np.int64)
+    for code, text in texts.items():
+        family[code], version[code] = browser_of(api, text)
+    traits[list(texts)] = traits_of(api, list(texts.values()))
+    return family, version, traits
 
 
 def browser_of(api: str, text: str) -> tuple[int, int]:
@@ -275,11 +270,10 @@ def systems_of_rows(rows: UserRows) -> NDArray[np.int8]:
     systems = np.full(rows.users, UNKNOWN, dtype=np.int8)
     for column, api in telling_columns(rows.apis, rows.said).items():
         if api in USER_AGENTS:
-            codes, values = rows.codes([column])[0].astype(np.intp), rows.values(column)
+            codes = rows.codes([column])[0].astype(np.intp)
             systems_of_codes = np.full(int(codes.max(initial=0)) + 1, UNKNOWN, dtype=np.int8)
-            for code, (status, text) in values.items():
-                if status == "value" and text is not None and code < len(systems_of_codes):
-                    systems_of_codes[code] = system_of(text)
+            for code, text in rows.texts_of_values(column, len(systems_of_codes)).items():
+                systems_of_codes[code] = system_of(text)
             systems = np.where(systems == UNKNOWN, systems_of_codes[codes], systems)
     return systems
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
-from fpmonitor.population.recoding import ABSENT, Recode, Recoding
+from fpmonitor.population.recoding import Recode, Recoding
 from fpmonitor.population.snapshot import Snapshot, check_values_kept
+from fpmonitor.store.snapshot import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -30,9 +30,9 @@ from fpmonitor.population.draws import Draws
 from fpmonitor.population.evidence import Lack, Seen, find_lack
 from fpmonitor.population.memory import CohortSource, MemorySource, kinds_of_rows
 from fpmonitor.population.pairs import pairs_after, star_source
-from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.visits import PathSource, VisitSource, visits_of_set, with_values
 from fpmonitor.refusals import kind_of
+from fpmonitor.store.snapshot import ABSENT
 from fpmonitor.vocabulary import FAMILIES
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ import numpy as np
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.kept_values import ChosenValues
 from fpmonitor.population.memory import MemorySource
-from fpmonitor.population.recoding import ABSENT, own_codes_of_absent
+from fpmonitor.population.recoding import own_codes_of_absent
 from fpmonitor.population.snapshot import SpectrumQueries
 from fpmonitor.spectrum import CohortSpectra, CountSpectrum
+from fpmonitor.store.snapshot import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -93,7 +94,7 @@ class DuckDBSource(SpectrumQueries):
         self, apis: Sequence[str], level: int, fragments: Mapping[str, str]
     ) -> CountSpectrum | None:
         """Count spectrum of the values kept, as `fragments` of the query have it."""
-        most = (1 << (_WORD_BITS - level)) - 1
+        most = (1 << (_WORD_BITS - level)) - 1  # the last word that begins with `level` zeros
         arrays = self._database.arrays(
             "spectrum/of_kept",
             fragments=dict(fragments)

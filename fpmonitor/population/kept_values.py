@@ -45,6 +45,7 @@ def kept_spectrum(
     keys, totals = count_keys(*table.keys(places), table.weights)
     seed = np.uint64(seed_of(secret, *sorted(apis)))
     words = splitmix64(splitmix64(keys.astype(np.uint64) + GOLDEN) ^ seed)
+    # Of `level` bits all are 0 with probability 2^-level; a shift by all 64 is not defined.
     retained_totals = totals[words >> np.uint64(64 - level) == 0] if level else totals
     return (
         CountSpectrum.from_counts(retained_totals.astype(np.int64))

@@ -9,8 +9,8 @@ import numpy as np
 
 from fpmonitor.errors import UndecidableError
 from fpmonitor.population.memory import CodeTable, MemorySource, joined_kinds
-from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import check_values_kept
+from fpmonitor.store.snapshot import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -185,10 +185,10 @@ def _parts(
     yield one, other
     if means.get(api) not in USER_AGENTS or snapshot.values_are_digested:
         return
-    named = np.zeros((3, int(max(one.max(initial=0), other.max(initial=0))) + 1), dtype=np.int64)
-    for code, (status, text) in snapshot.values(api).items():
-        if status == "value" and text is not None and code < named.shape[1]:
-            family, version = browser_of(USER_AGENTS[0], text)
-            named[:, code] = family, version, system_of(text)
+    codes = int(max(one.max(initial=0), other.max(initial=0))) + 1
+    named = np.zeros((3, codes), dtype=np.int64)
+    for code, text in snapshot.texts_of_values(api, codes).items():
+        family, version = browser_of(USER_AGENTS[0], text)
+        named[:, code] = family, version, system_of(text)
     for part in named:
         yield part[one], part[other]

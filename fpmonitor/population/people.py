@@ -18,7 +18,7 @@ from fpmonitor.policy import disclosed_from
 from fpmonitor.population.beside import days_in_words
 from fpmonitor.population.browsers import NO_GROUPS, BrowserGroups, signs_of
 from fpmonitor.population.changes import recoding_of
-from fpmonitor.population.recoding import ABSENT, Recoding, own_codes_of_absent
+from fpmonitor.population.recoding import Recoding, own_codes_of_absent
 from fpmonitor.population.views import View
 from fpmonitor.population.volatile import (
     Volatility,
@@ -29,7 +29,7 @@ from fpmonitor.population.volatile import (
     volatility_of,
 )
 from fpmonitor.store.digests import keyed_digest
-from fpmonitor.store.snapshot import Window
+from fpmonitor.store.snapshot import ABSENT, Window
 from fpmonitor.unit import Unit, weakest
 from fpmonitor.vocabulary import columns_of, meaning
 

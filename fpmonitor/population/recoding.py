@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fpmonitor.errors import UndecidableError
+from fpmonitor.store.snapshot import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.population.browsers import BrowserGroups
-
-ABSENT = 0
 
 
 def own_codes_of_absent(codes: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:

@@ -13,6 +13,7 @@ from fpmonitor.disclosure import Audience, disclosed_spectra
 from fpmonitor.estimate.limits import exposure_limits
 from fpmonitor.estimate.looks import Drawing
 from fpmonitor.estimate.mixing import seed_of
+from fpmonitor.estimate.realised import realised_limits
 from fpmonitor.spectrum import CountSpectrum, DisclosedSpectra
 
 if TYPE_CHECKING:
@@ -95,6 +96,17 @@ class CertifiedSample:
             spectra.least, len(set(apis)), hidden=spectra.hidden
         )
 
+    def realised(self, apis: Sequence[str]) -> tuple[float, float]:
+        """Limits of the share in one population, which varies about the average."""
+        # Certificate 12: an average up to its limit, and then a population of such an average.
+        half = self.question.delta / 2
+        return realised_limits(
+            *self.limits(apis, half),
+            k=self.question.k,
+            population=self.question.users,
+            delta=half,
+        )
+
     def linked(self, apis: Sequence[str]) -> tuple[float, float]:
         """Lower and upper limit of the share of n users whose visits a set can link: `linking`."""
         spectra = self.disclosed(apis)
@@ -152,10 +164,15 @@ class CertifiedSample:
 
 def spectra_digest(*spectra: CountSpectrum) -> str:
     """Digest of count spectra."""
+    return digest_of_arrays(part for one in spectra for part in (one.counts, one.values))
+
+
+def digest_of_arrays(arrays: Iterable[NDArray[np.int64]]) -> str:
+    """Digest of numbers from which draws follow."""
     digest = hashlib.blake2b(digest_size=16)
-    for spectrum in spectra:
-        for array in (spectrum.counts, spectrum.values):
-            digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
+    for array in arrays:
+        # One order of bytes, so that all machines draw alike.
+        digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
     return digest.hexdigest()
 
 

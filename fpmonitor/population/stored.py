@@ -11,12 +11,12 @@ import polars as pl
 from fpmonitor.population.duckdb import DuckDBSource
 from fpmonitor.population.memory import has_room_for
 from fpmonitor.population.population import Population
-from fpmonitor.population.recoding import ABSENT
 from fpmonitor.population.snapshot import MemorySnapshot, Returned, Snapshot
 from fpmonitor.sql import statement
 from fpmonitor.store.digests import data_key, values_are_digested
 from fpmonitor.store.names import said_names
 from fpmonitor.store.snapshot import (
+    ABSENT,
     Window,
     api_columns,
     kinds_of_members,
@@ -226,10 +226,10 @@ def window_snapshot(
     database: Database, span: Span, apis: Sequence[str], repeats: Callable[[], Repeats]
 ) -> MemorySnapshot:
     """Users of a calendar window, with some APIs; codes mean the same in every window."""
-    rows = read_window(database, span, apis)
+    people, codes = read_window(database, span, apis)
     return MemorySnapshot(
-        columns=rows.codes,
-        people=rows.people,
+        columns=codes,
+        people=people,
         texts=lambda api: status_and_texts(database, api),
         said=said_names(database),
         values_are_digested=values_are_digested(database),

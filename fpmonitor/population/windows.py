@@ -131,6 +131,7 @@ class Windows:
         return self.division not in PARTS and self.window.since is self.window.until is None
 
     def _name_of(self, question: Sequence[object]) -> str:
+        # Whatever an answer follows from is in its name: it is given for no other question.
         seen = (self.division, self.window.source, self.view.description, self.audience.value)
         said = sorted(self._said.items())
         return hashlib.sha256(repr((*seen, said, *question)).encode()).hexdigest()

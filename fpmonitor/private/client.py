@@ -64,6 +64,7 @@ def reports_for(
     single = token_limit(study.report_bytes, ("",))
     shown = {}
     # One draw for all sets: each further draw of a value would add its epsilon.
+    # In one order: a set of texts has another one in each process, and a seed other draws then.
     for api in sorted({api for one in ask.sets for api in one}):
         token = fitting(tokens.get(api, ABSENT), single, study.id)
         if api in ask.randomise:

@@ -54,6 +54,7 @@ def projected(tuples: Tuples, places: Sequence[int]) -> Counter[tuple[str, ...]]
 
 def counts_digest(apis: Iterable[str], tuples: Tuples) -> str:
     """Return the digest of the counts of a set, whatever their order."""
+    # Coins are derived from it: the same answers must give the same limits at every look.
     listed = json.dumps([list(apis), sorted([list(tokens), n] for tokens, n in tuples.items())])
     return hashlib.sha256(listed.encode()).hexdigest()
 

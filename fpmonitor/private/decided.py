@@ -128,6 +128,7 @@ class _Borders:
 
     def _settle(self, apis: frozenset[str]) -> None:
         if not self._is_within(apis):
+            # In one order, so that the same answers give the same lists.
             for api in sorted(apis):
                 if not self._is_within(apis - {api}):
                     apis -= {api}

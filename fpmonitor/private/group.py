@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 from fpmonitor.errors import UndecidableError
 from fpmonitor.private.client import AnsweredRequests, reports_for, seal_answers
@@ -21,10 +21,10 @@ from fpmonitor.private.folder import RoleFolder
 from fpmonitor.private.knowledge import Knowledge
 from fpmonitor.private.selection import compare_with_joint, heaviest_set, select_values
 from fpmonitor.private.study import ROLES, first_ask, release_ask
-from fpmonitor.safe_files import untyped
+from fpmonitor.results import Members
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from fpmonitor.private.counts import ApiSet, Counts, Tuples
@@ -93,25 +93,29 @@ class SealedChannel:
             store.close()
 
 
-@dataclass(frozen=True, slots=True)
-class OpenChannel:
-    """Answers counted directly, for simulations: the same counts without the cryptography."""
-
-    study: Study
-
-    def __call__(self, ask: CollectionRequest, holders: Sequence[Mapping[str, str]]) -> Counts:
-        """Count the answers of all holders."""
-        rng = random.Random(0)  # noqa: S311 -- of a simulation
-        counts: dict[ApiSet, Counter[tuple[str, ...]]] = {apis: Counter() for apis in ask.sets}
-        for tokens in holders:
-            for index, report_tokens in reports_for(self.study, ask, tokens, rng):
-                counts[ask.sets[index]][report_tokens] += 1
-        return counts
+def counted_openly(
+    study: Study, ask: CollectionRequest, holders: Sequence[Mapping[str, str]]
+) -> Counts:
+    """Count the answers of all holders: as through a channel, without the cryptography."""
+    rng = random.Random(0)  # noqa: S311 -- of a simulation
+    counts: dict[ApiSet, Counter[tuple[str, ...]]] = {apis: Counter() for apis in ask.sets}
+    for tokens in holders:
+        for index, report_tokens in reports_for(study, ask, tokens, rng):
+            counts[ask.sets[index]][report_tokens] += 1
+    return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRun:
+class GroupRun(Members):
     """What a group found, and what its participants then know about each other."""
+
+    JSON: ClassVar[str] = (
+        "setting participants agreed messages_per_participant=messages marginals_true alone "
+        "alone_in_all apis=comparison.apis fixed=comparison.fixed "
+        "statistical=comparison.statistical entropy_upper_bits=comparison.entropy_upper_bits "
+        "users=comparison.users empirical=comparison.empirical lower=comparison.lower "
+        "upper=comparison.upper"
+    )
 
     setting: Setting  # Whether they are the population (`fixed`) or draws from it (`statistical`).
     participants: int  # Number of participants.
@@ -124,24 +128,11 @@ class GroupRun:
     # records had been collected. Nobody in the group can compute it; the simulation can.
     alone_in_all: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the run as the CLI prints it."""
-        return {
-            "setting": self.setting,
-            "participants": self.participants,
-            "agreed": self.agreed,
-            "messages_per_participant": self.messages,
-            "marginals_true": self.marginals_true,
-            "alone": self.alone,
-            "alone_in_all": self.alone_in_all,
-            **untyped(self.comparison),
-        }
-
 
 def run_group(
     study: Study,
     holders: Sequence[Mapping[str, str]],
-    channel: SealedChannel | OpenChannel,
+    channel: Callable[[CollectionRequest, Sequence[Mapping[str, str]]], Counts],
     sign: Sign,
     *,
     setting: Setting = "fixed",
@@ -153,7 +144,7 @@ def run_group(
     Args:
         study, weights: The terms, and the utility of each API, that all agreed on beforehand.
         holders: Tokens by API of each participant.
-        channel: Carries the messages.
+        channel: Carries the messages, and counts them: a `SealedChannel`, or `counted_openly`.
         sign: Signs with the curator's key, which all participants hold and the study names.
         setting: `fixed`: the participants are the population. `statistical`: they are draws from
             one.
@@ -180,7 +171,7 @@ def run_group(
         agreed=agreed,
         comparison=compare_with_joint(study, promised, released),
         messages=len(first.sets) + 1,
-        marginals_true=published == OpenChannel(study)(first, holders),
+        marginals_true=published == counted_openly(study, first, holders),
         alone=sum(number == 1 for number in released.values()),
         alone_in_all=sum(number == 1 for number in _whole_records(study, holders).values()),
     )

@@ -254,10 +254,20 @@ def expected_form(plaintext: int) -> tuple[int, bytes, bytes]:
     return frame_form(zeros.encode())
 
 
-def write_secret_keys(path: Path, ring: SecretKeys) -> None:
-    """Write the secret keys to a file that only its owner can read, and the public ones beside."""
+def write_secret_keys(path: Path, ring: SecretKeys, *, retiring: bool = False) -> None:
+    """Write the secret keys to a file that only its owner can read, and the public ones beside.
+
+    `retiring` says that a key of the file is no more among them.
+    """
+    # After a kill in between nobody must seal for a key that is gone, or is not yet there.
+    if retiring:
+        write_bytes(public_path(path), [ring.public.to_bytes()])
     write_bytes(path, [encode(ring, _text_of_key)], mode=0o600)
-    write_bytes(public_path(path), [ring.public.to_bytes()])
+    if not retiring:
+        write_bytes(public_path(path), [ring.public.to_bytes()])
+    # A file that a kill cut short has secret keys, too: a retired one would live on in it.
+    for unfinished in path.parent.glob(f".{path.name}.*"):
+        unfinished.unlink()
 
 
 def public_path(path: Path) -> Path:

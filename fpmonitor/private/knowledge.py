@@ -65,7 +65,7 @@ Setting = Literal["fixed", "statistical"]
 
 _LEVELS = ("marginals", "pairs", "triples")
 _MOST_POINTS = 2000
-# Shares of the budget that the parts of a join leave out together.
+# Shares of the budget that the parts of a join leave out together; with 0 all values are kept.
 _TAIL_SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8)
 
 
@@ -341,6 +341,7 @@ class Knowledge:
 
     def _parts(self, apis: ApiSet) -> list[ApiSet]:
         """Return the known sets within `apis` that contain its first API."""
+        # One part of each composition does: so none is tried once for each order of its parts.
         return [
             (apis[0], *others)
             for size in range(min(len(apis), self.largest))

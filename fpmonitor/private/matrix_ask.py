@@ -96,7 +96,6 @@ def foresee_matrix(
         values=len(plan.values),
         mechanism=plan.mechanism,
         epsilon=plan.epsilon,
-        hash_range=None,
         average_privacy=average_privacy(mechanism, DirichletPrior.jeffreys(len(plan.values))),
         accuracy=accuracy,
     )

@@ -32,7 +32,7 @@ REQUEST_TYPE = "message/ohttp-req"
 RESPONSE_TYPE = "message/ohttp-res"
 _REQUEST_LABEL = b"message/bhttp request"
 _RESPONSE_LABEL = b"message/bhttp response"
-_HEAD = struct.Struct(">BHHH")
+_HEAD = struct.Struct(">BHHH")  # ids of the key and of KEM, KDF, AEAD
 # Nk and Nn of AES-128-GCM.
 _KEY_BYTES, _NONCE_BYTES = 16, 12
 _SUITE = CipherSuite.new(KEMId(SUITE_IDS[0]), KDFId(SUITE_IDS[1]), AEADId(SUITE_IDS[2]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from fpmonitor.errors import UndecidableError
@@ -34,20 +33,13 @@ _ARROWHEAD = svg.tag(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Quickstart:
-    """What two rounds gave; `study` are its terms, `users` those who answered."""
-
-    study: Study
-    users: int
-    selection: Selection
-    comparison: JointComparison
-
-
-def two_rounds(pilot: Path, terms: Study, holders: Sequence[Mapping[str, str]]) -> Quickstart:
+def two_rounds(
+    pilot: Path, terms: Study, holders: Sequence[Mapping[str, str]]
+) -> tuple[Selection, JointComparison]:
     """Make a pilot in a new folder, and collect two rounds from users by their tokens.
 
     The folder then has the requests, the selection, and in each role's folder what it holds.
+    Returns what the curator chose, and what the analyst saw of it.
 
     Raises:
         UndecidableError: No API is within the budget, or there are too few users.
@@ -67,15 +59,14 @@ def two_rounds(pilot: Path, terms: Study, holders: Sequence[Mapping[str, str]]) 
         joint = channel(ask, holders)[chosen]
     finally:
         channel.close()
-    compared = compare_with_joint(study, selection.recommended, joint)
-    return Quickstart(study, len(holders), selection, compared)
+    return selection, compare_with_joint(study, selection.recommended, joint)
 
 
-def picture(found: Quickstart) -> str:
+def picture(selection: Selection, compared: JointComparison) -> str:
     """Return an SVG of who learned what."""
-    users, apis = found.users, len(found.study.apis)
-    together = len(found.selection.recommended.apis)
-    promised, exposed = found.selection.promise.upper, found.comparison.empirical
+    users, apis = compared.users, len(selection.singles)
+    together = len(selection.recommended.apis)
+    promised, exposed = selection.promise.upper, compared.empirical
     boxes = (
         (20, 100, "users", f"{users:,}, with {apis} APIs each", "keep their records"),
         (330, 100, "shuffler", f"{users * (apis + 1):,} sealed messages", "who sent, and no value"),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.composition import SizedTails
 from fpmonitor.ldp.exposure import ApiReports, randomised_limits
-from fpmonitor.ldp.mechanisms import HashedReports, LocalHash, PureMechanism, StochasticMatrix
+from fpmonitor.ldp.mechanisms import HashedReports, LocalHash, Mechanism, StochasticMatrix
 from fpmonitor.ldp.planner import PROTOCOLS, ApiPlan, plan_api
 from fpmonitor.private.counts import ApiSet, projected
 from fpmonitor.private.study import (
@@ -73,7 +73,7 @@ class RandomisedAnswers:
     counts: Mapping[tuple[str, ...], int]
 
 
-def mechanism_of(plan: Randomisation) -> PureMechanism | StochasticMatrix:
+def mechanism_of(plan: Randomisation) -> Mechanism:
     """Return the mechanism that users apply."""
     if plan.matrix is not None:
         return StochasticMatrix(np.array(plan.matrix) / MATRIX_TOTAL)
@@ -115,7 +115,7 @@ def estimate(
     plans = [ask.randomise[api] for api in apis]
     reports = _reports_of(study, ask, apis, counts)
     low, high = reports.limits(delta)
-    shares = reports.estimate().frequencies
+    shares = reports.frequencies()
     lower, upper = limits_of_exposure(study, low, high, rest=_rest_of(plans))
     levels = [plan.epsilon for plan in plans if plan.epsilon is not None]
     return RandomisedApi(
@@ -198,14 +198,14 @@ def ranked_values(
     plans = [answers.ask.randomise[api] for api in apis]
     tokens = sorted(answers.counts)
     counts = np.array([answers.counts[token] for token in tokens], dtype=np.int64)
-    # A coin for each user: both halves are independent draws.
+    # A coin for each user, not half of each count: both halves are independent draws then.
     first = rng.binomial(counts, 0.5)
     halves = [dict(zip(tokens, half.tolist(), strict=True)) for half in (first, counts - first)]
     listed = np.flatnonzero(~_rest_of(plans))
     if not listed.size or not all(sum(half.values()) for half in halves):
         return [], SizedTails(sizes=np.ones(1), tails=np.ones(1))
     ranking, held_out = (_reports_of(study, answers.ask, apis, half) for half in halves)
-    order = listed[np.argsort(-ranking.estimate().frequencies[listed], kind="stable")]
+    order = listed[np.argsort(-ranking.frequencies()[listed], kind="stable")]
     # Each size costs a share of delta: few, and none far from the best one.
     sizes = np.unique(np.geomspace(1, listed.size, 4 * listed.size.bit_length()).round())
     inside = [held_out.least_inside(order[: int(size)], delta / sizes.size) for size in sizes]
@@ -394,14 +394,13 @@ def randomised_ask(
     plans: Mapping[str, Randomisation],
     *,
     epoch: int,
-    round_number: int = 1,
     size: int = 1,
 ) -> CollectionRequest:
-    """Return the request for all sets of a size of the planned APIs; others are not requested."""
+    """Return round 1: all sets of a size of the planned APIs; others are not requested."""
     ask = CollectionRequest(
         study=study.id.hex(),
         epoch=epoch,
-        round=round_number,
+        round=1,
         recipient="curator",
         sets=tuple(itertools.combinations(sorted(plans), min(size, len(plans)))),
         randomise=plans,

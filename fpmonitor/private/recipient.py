@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError
 from fpmonitor.private.keys import KeyHolder, SealError, SecretKeys, has_length, open_message
-from fpmonitor.private.store import Outcome, Receipt, RoleStore, read_counts
+from fpmonitor.private.store import ConflictError, Outcome, Receipt, RoleStore, read_counts
 from fpmonitor.private.tokens import REDACTED, fitting, is_report, is_token
 from fpmonitor.private.wire import (
     ID_BYTES,
@@ -27,45 +27,14 @@ from fpmonitor.private.wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from fpmonitor.private.study import CollectionRequest, Randomisation, Study
+    from fpmonitor.private.study import CollectionRequest, Study
 
 
 # Below this share of messages that open, the keys are wrong rather than the messages.
 _LEAST_OPENED = 0.1
-
-
-class WrongKeysError(InputError):
-    """Nearly nothing in a batch opens; nothing of it was taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """The possible answers to one set."""
-
-    limit: int  # Length of the longest token, bytes.
-    # Possible tokens of each API; null where any is possible.
-    allowed: tuple[frozenset[str] | None, ...]
-    # Randomisation of each API whose reports are not values; null where there is none.
-    reports: tuple[Randomisation | None, ...]
-
-    def fits(self, tokens: tuple[str, ...]) -> bool:
-        """Whether the tokens are a possible answer to the request."""
-        return len(tokens) == len(self.allowed) and all(
-            self._fits(token, allowed, plan)
-            for token, allowed, plan in zip(tokens, self.allowed, self.reports, strict=True)
-        )
-
-    def _fits(self, token: str, allowed: frozenset[str] | None, plan: Randomisation | None) -> bool:
-        if len(token.encode()) > self.limit:
-            return False
-        if allowed is not None:
-            return token in allowed
-        if plan is not None:
-            return is_report(token, plan)
-        return is_token(token)
 
 
 class Recipient(KeyHolder):
@@ -87,9 +56,8 @@ class Recipient(KeyHolder):
             )
         super().__init__(ring.role, ring)
         self.store = RoleStore(path, study, ring.role)
-        self._forms: dict[bytes, tuple[_Form, ...]] = {}
-        for ask in self.asks:
-            self._forms[ask.id] = _forms(study, ask)
+        # Of each set of a request, whether tokens are a possible answer; made when one arrives.
+        self._forms: dict[bytes, list[Callable[[tuple[str, ...]], bool]]] = {}
 
     @property
     def asks(self) -> list[CollectionRequest]:
@@ -103,8 +71,6 @@ class Recipient(KeyHolder):
         Of a request whose answers go to the other recipient only the number of its round is taken.
         """
         self.store.add_ask(ask)
-        if ask.recipient == self.ring.role:
-            self._forms[ask.id] = _forms(self.store.study, ask)
 
     def close_ask(self, ask_id: bytes, messages: int) -> None:
         """Take note that the shuffler closed a request, and passed on so many messages in all.
@@ -126,18 +92,14 @@ class Recipient(KeyHolder):
 
         Raises:
             WireError: The bytes are not a batch.
-            WrongKeysError: Fewer than one in ten messages open, and `drop` does not say that the
+            ConflictError: Fewer than one in ten messages open, and `drop` does not say that the
                 others may be lost; the batch can be taken later, with the right keys.
             InputError: The request is unknown; nothing is counted.
         """
         batch = decode_batch(data)
-        if batch.ask not in self._forms:
-            raise InputError(
-                f"batch: answers a request that the {self.ring.role} does not know",
-                hint=f"publish the request to the {self.ring.role}, too",
-            )
+        forms = self._forms_of(batch.ask)
         # Outside of the transaction, which keeps all others from the store.
-        checked = [self._checked(frame, batch.ask) for frame in batch.frames]
+        checked = [self._checked(frame, batch.ask, forms) for frame in batch.frames]
         outcomes: Counter[Outcome] = Counter()
         counts: Counter[tuple[int, tuple[str, ...]]] = Counter()
         with self.store.transaction():
@@ -163,7 +125,25 @@ class Recipient(KeyHolder):
         self.store.wipe_log()
         return Receipt.of(outcomes)
 
-    def _checked(self, frame: HpkeCiphertext, ask_id: bytes) -> SealedReport | Outcome:
+    def _forms_of(self, ask_id: bytes) -> Sequence[Callable[[tuple[str, ...]], bool]]:
+        if ask_id not in self._forms:
+            # `private count --ask` may have added it beside this service.
+            self.store.refresh()
+            ask = self.store.asks.get(ask_id)
+            if ask is None or ask.recipient != self.ring.role:
+                raise InputError(
+                    f"batch: answers a request that the {self.ring.role} does not know",
+                    hint=f"publish the request to the {self.ring.role}, too",
+                )
+            self._forms[ask_id] = [_form(self.store.study, ask, apis) for apis in ask.sets]
+        return self._forms[ask_id]
+
+    def _checked(
+        self,
+        frame: HpkeCiphertext,
+        ask_id: bytes,
+        forms: Sequence[Callable[[tuple[str, ...]], bool]],
+    ) -> SealedReport | Outcome:
         """Return the report in a message, or why it is not counted."""
         if not has_length(frame, self.store.study.report_bytes):
             return "wrong length"
@@ -175,10 +155,9 @@ class Recipient(KeyHolder):
             return "does not open"
         except WireError:
             return "unreadable"
-        forms = self._forms[ask_id]
         if report.set_index >= len(forms):
             return "unknown set"
-        return report if forms[report.set_index].fits(report.tokens) else "wrong tokens"
+        return report if forms[report.set_index](report.tokens) else "wrong tokens"
 
     def _is_new(self, ask_id: bytes, nonce: bytes) -> bool:
         digest = hashlib.sha256(ask_id + nonce).digest()[:ID_BYTES]
@@ -204,30 +183,39 @@ def _check_keys(checked: Sequence[SealedReport | Outcome]) -> None:
     """Check that a fair share of the messages of a batch opens."""
     sealed = sum(found in ("unknown key", "does not open") for found in checked)
     if checked and len(checked) - sealed < _LEAST_OPENED * len(checked):
-        raise WrongKeysError(
+        raise ConflictError(
             f"batch: {sealed:,} of {len(checked):,} messages do not open with these keys",
             hint="put back the keys that they are sealed for, or drop the messages with --drop",
         )
 
 
-def _forms(study: Study, ask: CollectionRequest) -> tuple[_Form, ...]:
-    return tuple(_form(study, ask, apis) for apis in ask.sets)
-
-
-def _form(study: Study, ask: CollectionRequest, apis: tuple[str, ...]) -> _Form:
+def _form(
+    study: Study, ask: CollectionRequest, apis: tuple[str, ...]
+) -> Callable[[tuple[str, ...]], bool]:
     limit = token_limit(study.report_bytes, apis)
+    checks = [_token_check(study, ask, api, limit) for api in apis]
 
-    def allowed(api: str) -> frozenset[str] | None:
-        if api in ask.redact:
-            shown = {*ask.redact[api].keep, REDACTED}
-        elif api in ask.randomise and ask.randomise[api].mechanism == "grr":
-            shown = set(ask.randomise[api].values)
-        else:
-            return None
-        return frozenset(fitting(token, limit, study.id) for token in shown)
+    def fits(tokens: tuple[str, ...]) -> bool:
+        return len(tokens) == len(checks) and all(
+            len(token.encode()) <= limit and check(token)
+            for token, check in zip(tokens, checks, strict=True)
+        )
 
-    def report(api: str) -> Randomisation | None:
-        plan = ask.randomise.get(api)
-        return None if plan is None or plan.mechanism == "grr" else plan
+    return fits
 
-    return _Form(limit, tuple(map(allowed, apis)), tuple(map(report, apis)))
+
+def _token_check(
+    study: Study, ask: CollectionRequest, api: str, limit: int
+) -> Callable[[str], bool]:
+    """Return whether a token is a possible report on an API, but for its length."""
+    plan = ask.randomise.get(api)
+    if api in ask.redact:
+        shown = {*ask.redact[api].keep, REDACTED}
+    elif plan is None:
+        return is_token
+    elif plan.mechanism == "grr":
+        shown = set(plan.values)
+    else:
+        return partial(is_report, plan=plan)
+    # Listed as in a report on that API alone; a larger set has less room, and sends digests.
+    return frozenset(fitting(token, limit, study.id) for token in shown).__contains__

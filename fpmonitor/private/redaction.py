@@ -462,6 +462,7 @@ class _Greedy:
             place = column.replace_strict(tokens, range(len(tokens)), return_dtype=pl.Int64)
             self._codes.append(place.to_numpy())
         self._numbers = [np.bincount(codes) for codes in self._codes]
+        # The same dice at every look, so that only what is withheld changes the exposure.
         # Judged by the worst of some draws, or the choice would fit one draw of the covers.
         draws = _DRAWS if suspicion < 1 else 1
         self._dice = rng.random((draws, len(self._codes), self._users))

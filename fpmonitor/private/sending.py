@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 from fpmonitor.private.store import Receipt
 from fpmonitor.private.transport import (
     BYTES_TYPE,
-    Reply,
     RoleClient,
     UnreachableError,
     address_parts,
     authority_of,
+    read_answer,
     seconds_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from fpmonitor.private.wire import HpkeConfig
 
-    Send = Callable[[bytes], Reply]
+    Send = Callable[[bytes], bytes]
 
 # The shuffler takes 4 MB at once; what fails is sent again as a whole.
 BODY_BYTES = 1_000_000
@@ -47,38 +47,37 @@ def through_relay(relay: RoleClient, gateway: HpkeConfig, shuffler: str) -> Send
     parts = address_parts(shuffler)
     authority = authority_of(parts)
 
-    def send(body: bytes) -> Reply:
+    def send(body: bytes) -> bytes:
         fields = (("content-type", BYTES_TYPE),)
         request = Request("POST", parts.scheme, authority, "/uploads", fields, body)
         sealed, exchange = seal_request(request.encode(), gateway)
         answer = relay.post("", sealed, REQUEST_TYPE)
-        response = decode_response(exchange.open_response(answer.content))
-        headers = dict(response.fields)
+        response = decode_response(exchange.open_response(answer))
         if response.status != 200:
             raise UnreachableError(
                 f"{shuffler}: {response.status} through the relay",
                 answered=True,
-                retry_after=seconds_of(headers.get("retry-after", "")),
+                retry_after=seconds_of(dict(response.fields).get("retry-after", "")),
             )
-        return Reply(headers.get("content-type", ""), response.content)
+        return response.content
 
     return send
 
 
 def send_uploads(
-    uploads: Iterable[bytes], send: Send, tell: Callable[[str], None] = lambda _: None
+    bodies: Iterable[bytes], send: Send, tell: Callable[[str], None] = lambda _: None
 ) -> dict[str, int]:
-    """Send sealed uploads in large bodies; return the number of messages by outcome.
+    """Send bodies of sealed uploads; return the number of messages by outcome.
 
     A busy shuffler is retried a few times, after as long as it says; `tell` is called then.
     """
     outcomes: Counter[str] = Counter()
-    for body in _bodies(uploads):
-        outcomes.update(_insist(send, body, tell).read(Receipt).outcomes)
+    for body in bodies:
+        outcomes.update(read_answer(_insist(send, body, tell), Receipt).outcomes)
     return dict(outcomes)
 
 
-def _insist(send: Send, body: bytes, tell: Callable[[str], None]) -> Reply:
+def _insist(send: Send, body: bytes, tell: Callable[[str], None]) -> bytes:
     for _ in range(_TRIES):
         try:
             return send(body)
@@ -89,16 +88,3 @@ def _insist(send: Send, body: bytes, tell: Callable[[str], None]) -> Reply:
             tell(f"{error.message}; again in {seconds} s")
             time.sleep(seconds)
     return send(body)
-
-
-def _bodies(uploads: Iterable[bytes]) -> Iterator[bytes]:
-    waiting: list[bytes] = []
-    size = 0
-    for upload in uploads:
-        if waiting and size + len(upload) > BODY_BYTES:
-            yield b"".join(waiting)
-            waiting, size = [], 0
-        waiting.append(upload)
-        size += len(upload)
-    if waiting:
-        yield b"".join(waiting)

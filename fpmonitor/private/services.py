@@ -27,7 +27,6 @@ from fpmonitor.private.ohttp import (
     encode_keys,
     open_request,
 )
-from fpmonitor.private.recipient import WrongKeysError
 from fpmonitor.private.shuffler import PoolFullError
 from fpmonitor.private.status import status_of
 from fpmonitor.private.store import ClosedAsk, ConflictError, PublishedAsk
@@ -35,7 +34,6 @@ from fpmonitor.private.study import MAX_FILE_BYTES, CollectionRequest
 from fpmonitor.private.transport import BYTES_TYPE
 from fpmonitor.private.wire import MAX_BATCH_BYTES
 from fpmonitor.safe_files import state_of_file
-from fpmonitor.serve.auth import AuthGuard, Refusal
 from fpmonitor.serve.group_commit import GroupCommit
 
 try:
@@ -47,28 +45,26 @@ try:
 except ImportError as error:
     raise InputError(f"the services need {error.name}", hint=install("private,serve")) from error
 
-from fpmonitor.private.recipient import Recipient
-from fpmonitor.private.shuffler import Shuffler
-from fpmonitor.private.store import Receipt, RoleStore
+from fpmonitor.serve.auth import AuthGuard
 from fpmonitor.serve.requests import (
     HEADERS,
     BodyBudget,
     RefusedRequestError,
+    answered,
     read_body,
-    refusal_of,
-    refused,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
     from starlette.requests import Request
-    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from fpmonitor.private.delivery import Delivery
-
-    Handler = Callable[[Request], Awaitable[Response]]
+    from fpmonitor.private.recipient import Recipient
+    from fpmonitor.private.shuffler import Shuffler
+    from fpmonitor.private.store import Receipt
+    from fpmonitor.serve.requests import Handler
 
 LOG = logging.getLogger("fpmonitor.private")
 CONFIGS_TYPE = "application/ppm-dap;message=hpke-config-list"
@@ -77,6 +73,7 @@ FULL_SECONDS = 60
 GROUP_BYTES = 16_000_000
 
 _KEY_PROBLEM = "https://iana.org/assignments/http-problem-types#ohttp-key"
+_JSON_TYPES = ("application/json", BYTES_TYPE)
 
 
 def shuffler_app(
@@ -95,10 +92,8 @@ def shuffler_app(
         delivery: Sends the batches; without it they wait in the store.
         origins: Origins of pages that may send uploads; `*` for any.
     """
-    service = _ShufflerService(shuffler, delivery)
-    shared = _Shared(shuffler, password)
-    close = _answered(shared.authorised(service.close_ask))
-    middleware = _fresh_keys(shuffler, keys)
+    service = _ShufflerService(shuffler, password, keys, delivery)
+    middleware = []
     if origins:
         middleware.append(
             Middleware(
@@ -111,13 +106,15 @@ def shuffler_app(
         )
     return Starlette(
         routes=[
-            *(Route(path, _answered(service.public)) for path in _PUBLIC_PATHS),
-            Route("/asks", _answered(shared.authorised(shared.add_ask)), methods=["POST"]),
-            Route("/asks/{ask}/close", close, methods=["POST"]),
-            Route("/asks/{ask}/drop", close, methods=["POST"]),
-            Route("/uploads", _answered(service.uploads), methods=["POST"]),
-            Route("/ohttp", _answered(service.ohttp), methods=["POST"]),
-            Route("/status", _answered(shared.authorised(shared.status))),
+            *(
+                service.route(path, service.public)
+                for path in ("/ohttp-keys", "/study", "/asks", "/asks/{ask}")
+            ),
+            service.route("/asks/{ask}/close", service.close, "POST", needs_password=True),
+            service.route("/asks/{ask}/drop", service.close, "POST", needs_password=True),
+            service.route("/uploads", service.uploads, "POST"),
+            service.route("/ohttp", service.ohttp, "POST"),
+            *service.shared_routes(),
         ],
         middleware=middleware,
         lifespan=service.alive,
@@ -130,93 +127,83 @@ def recipient_app(recipient: Recipient, *, password: str, keys: Path | None = No
     Adding a request, delivering a batch and reading the status require the password. `keys` is the
     file of its keys, which is read again whenever it was replaced.
     """
-    shared = _Shared(recipient, password)
-    service = _RecipientService(recipient)
+    service = _RecipientService(recipient, password, keys)
     return Starlette(
         routes=[
-            Route("/hpke_config", _answered(service.hpke_config)),
-            Route("/keys", _answered(service.keys)),
-            Route("/asks", _answered(shared.authorised(shared.add_ask)), methods=["POST"]),
-            Route(
-                "/asks/{ask}/close", _answered(shared.authorised(service.close)), methods=["POST"]
-            ),
-            Route("/batches", _answered(shared.authorised(service.batches)), methods=["POST"]),
-            Route("/status", _answered(shared.authorised(shared.status))),
-        ],
-        middleware=_fresh_keys(recipient, keys),
+            service.route("/asks/{ask}/close", service.close, "POST", needs_password=True),
+            service.route("/batches", service.batches, "POST", needs_password=True),
+            *service.shared_routes(),
+        ]
     )
 
 
-def _fresh_keys(role: Shuffler | Recipient, keys: Path | None) -> list[Middleware]:
-    return [] if keys is None else [Middleware(_FreshKeys, role=role, path=keys)]
+class _RoleService:
+    """What all roles do, for anybody and for callers with the password."""
 
-
-class _FreshKeys:
-    """Rereads the keys of a role, before the next request, when their file was replaced.
-
-    So a message sealed for a new key can be opened as soon as the key is written.
-    """
-
-    def __init__(self, app: ASGIApp, *, role: Shuffler | Recipient, path: Path) -> None:
-        self._app = app
+    def __init__(self, role: Shuffler | Recipient, password: str, keys: Path | None) -> None:
         self._role = role
-        self._path = path
+        self._guard = AuthGuard(
+            lambda given: hmac.compare_digest(given.encode(), password.encode()), name="password"
+        )
+        self._keys = keys
         # Unlike the state of any file: the first request reads it.
         self._seen: tuple[int, ...] | None = ()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            self._refresh()
-        await self._app(scope, receive, send)
+    def shared_routes(self) -> list[Route]:
+        """Return the addresses that all roles have."""
+        return [
+            self.route("/hpke_config", self.public),
+            self.route("/keys", self.public),
+            self.route("/asks", self.add_ask, "POST", needs_password=True),
+            self.route("/status", self.status, needs_password=True),
+        ]
 
-    def _refresh(self) -> None:
-        found = state_of_file(self._path)
-        if found == self._seen:
+    def route(
+        self, path: str, handler: Handler, method: str = "GET", *, needs_password: bool = False
+    ) -> Route:
+        """Return an address; errors are answered as JSON."""
+
+        async def handled(request: Request) -> Response:
+            self._refresh_keys()
+            if needs_password:
+                self._guard.check(request)
+            return await handler(request)
+
+        return Route(path, answered(handled, refusal=_refusal_of), methods=[method])
+
+    def _refresh_keys(self) -> None:
+        """Reread the keys when their file was replaced.
+
+        So a message sealed for a new key can be opened as soon as the key is written.
+        """
+        if self._keys is None or (found := state_of_file(self._keys)) == self._seen:
             return
         # Before reading: a broken file is told once, not with each request.
         self._seen = found
         try:
-            ring = read_secret_keys(self._path)
+            ring = read_secret_keys(self._keys)
             if ring.configs != self._role.ring.configs:
                 self._role.use_keys(ring)
                 LOG.info("keys %s from now on", ", ".join(str(key.id) for key in ring.keys))
         except InputError as error:
             LOG.error("the keys stay as they were: %s", error)  # noqa: TRY400 -- no bug of ours
 
+    async def public(self, request: Request) -> Response:
+        content_type, content = self.document(request.scope["path"])
+        return _bytes(content, content_type)
 
-def _answered(handler: Handler) -> Handler:
-    """Answer errors as JSON."""
-
-    async def answered(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except (RefusedRequestError, FpmonitorError) as error:
-            return refused(*_refusal_of(error))
-
-    return answered
-
-
-class _Shared:
-    """What all roles do for callers with the password."""
-
-    def __init__(self, role: Shuffler | Recipient, password: str) -> None:
-        self._role = role
-        self._guard = AuthGuard(
-            lambda given: hmac.compare_digest(given.encode(), password.encode()), name="password"
-        )
-
-    def authorised(self, handler: Handler) -> Handler:
-        """Answer only callers that present the password."""
-
-        async def authorised(request: Request) -> Response:
-            refusal = self._guard.refusal(request)
-            return await handler(request) if refusal is None else refused(*refusal)
-
-        return authorised
+    def document(self, path: str) -> tuple[str, bytes]:
+        """Return type and content at a public path."""
+        match path.strip("/"):
+            case "hpke_config":
+                return CONFIGS_TYPE, self._role.ring.configs
+            case "keys":
+                return "application/json", self._role.ring.public.to_bytes()
+            case _:
+                raise RefusedRequestError(404, "not found")
 
     async def add_ask(self, request: Request) -> Response:
-        body = await read_body(request, MAX_FILE_BYTES, ("application/json", BYTES_TYPE))
-        ask = CollectionRequest.from_bytes(body)
+        ask = CollectionRequest.from_bytes(await read_body(request, MAX_FILE_BYTES, _JSON_TYPES))
         store = self._role.store
         store.check_open(ask.id)
         new = ask.id not in store.asks
@@ -227,39 +214,43 @@ class _Shared:
         del request
         return _json(status_of(self._role))
 
+    def known_ask(self, text: str) -> bytes:
+        """Return the id of a request that is known, of its hexadecimal digits."""
+        try:
+            ask_id = bytes.fromhex(text)
+        except ValueError:
+            ask_id = b""
+        if ask_id not in self._role.store.asks:
+            raise RefusedRequestError(404, "no such request")
+        return ask_id
 
-class _RecipientService:
-    def __init__(self, recipient: Recipient) -> None:
+
+class _RecipientService(_RoleService):
+    def __init__(self, recipient: Recipient, password: str, keys: Path | None) -> None:
+        super().__init__(recipient, password, keys)
         self._recipient = recipient
-
-    async def hpke_config(self, request: Request) -> Response:
-        del request
-        return _bytes(self._recipient.ring.configs, CONFIGS_TYPE)
-
-    async def keys(self, request: Request) -> Response:
-        del request
-        return _bytes(self._recipient.ring.public.to_bytes(), "application/json")
 
     async def batches(self, request: Request) -> Response:
         body = await read_body(request, MAX_BATCH_BYTES, (BYTES_TYPE,))
         return _json(await asyncio.to_thread(self._recipient.take, body))
 
     async def close(self, request: Request) -> Response:
-        ask_id = _known_ask(self._recipient.store, request.path_params["ask"])
-        body = await read_body(request, MAX_FILE_BYTES, ("application/json", BYTES_TYPE))
+        ask_id = self.known_ask(request.path_params["ask"])
+        body = await read_body(request, MAX_FILE_BYTES, _JSON_TYPES)
         closed = decode(body, ClosedAsk, "closed request")
         await asyncio.to_thread(self._recipient.close_ask, ask_id, closed.passed_on)
         return _json(closed)
 
 
-_PUBLIC_PATHS = ("/hpke_config", "/keys", "/ohttp-keys", "/study", "/asks", "/asks/{ask}")
-
-
-class _ShufflerService:
-    def __init__(self, shuffler: Shuffler, delivery: Delivery | None) -> None:
+class _ShufflerService(_RoleService):
+    def __init__(
+        self, shuffler: Shuffler, password: str, keys: Path | None, delivery: Delivery | None
+    ) -> None:
+        super().__init__(shuffler, password, keys)
         self._shuffler = shuffler
         self._delivery = delivery
-        self._intake = _Intake(shuffler, self._released)
+        # Uploads that wait together share one commit and are answered after it.
+        self._intake = GroupCommit(self._commit, size=len, most_bytes=GROUP_BYTES)
         self._room = BodyBudget()
 
     @asynccontextmanager
@@ -278,24 +269,22 @@ class _ShufflerService:
             if self._delivery is not None:
                 await asyncio.to_thread(self._delivery.stop)
 
+    async def _commit(self, bodies: list[bytes]) -> list[Receipt]:
+        return await asyncio.to_thread(self._write, bodies)
+
+    def _write(self, bodies: list[bytes]) -> list[Receipt]:
+        receipts = self._shuffler.take(bodies)
+        if self._shuffler.release():
+            self._released()
+        return receipts
+
     def _released(self) -> None:
         if self._delivery is not None:
             self._delivery.wake()
 
-    # ---- Public
-
-    async def public(self, request: Request) -> Response:
-        content_type, content = self._document(request.scope["path"])
-        return _bytes(content, content_type)
-
-    def _document(self, path: str) -> tuple[str, bytes]:
-        """Return the content at a public path."""
+    def document(self, path: str) -> tuple[str, bytes]:
         store = self._shuffler.store
         match path.strip("/").split("/"):
-            case ["hpke_config"]:
-                return CONFIGS_TYPE, self._shuffler.ring.configs
-            case ["keys"]:
-                return "application/json", self._shuffler.ring.public.to_bytes()
             case ["ohttp-keys"]:
                 return KEYS_TYPE, encode_keys(key.config for key in self._shuffler.ring.keys)
             case ["study"]:
@@ -313,17 +302,15 @@ class _ShufflerService:
                 ]
                 return "application/json", json.dumps(asks).encode()
             case ["asks", ask_id]:
-                return "application/json", store.asks[_known_ask(store, ask_id)].to_bytes()
+                return "application/json", store.asks[self.known_ask(ask_id)].to_bytes()
             case _:
-                raise RefusedRequestError(404, "not found")
-
-    # ---- Uploads
+                return super().document(path)
 
     async def uploads(self, request: Request) -> Response:
         with self._room.one() as room:
             # A page that sends bytes names no type, so that the browser need not ask first.
             body = await read_body(request, MAX_UPLOADS_BYTES, (BYTES_TYPE, ""), room)
-            return _json(await self._intake.take(body))
+            return _json(await self._intake.put(body))
 
     async def ohttp(self, request: Request) -> Response:
         with self._room.one() as room:
@@ -343,66 +330,22 @@ class _ShufflerService:
         try:
             request = decode_request(data)
             if request.method == "POST" and request.path == "/uploads":
-                receipt = await self._intake.take(request.content)
+                receipt = await self._intake.put(request.content)
                 content_type, content = "application/json", msgspec.json.encode(receipt)
             elif request.method == "GET":
-                content_type, content = self._document(request.path)
+                content_type, content = self.document(request.path)
             else:
                 raise RefusedRequestError(404, "not found")  # noqa: TRY301
         except (RefusedRequestError, FpmonitorError) as error:
             return _inner_error(_refusal_of(error))
         return InnerResponse(200, (("content-type", content_type),), content)
 
-    async def close_ask(self, request: Request) -> Response:
-        ask_id = _known_ask(self._shuffler.store, request.path_params["ask"])
+    async def close(self, request: Request) -> Response:
+        ask_id = self.known_ask(request.path_params["ask"])
         drop = request.url.path.endswith("/drop")
         closed = await asyncio.to_thread(self._shuffler.close_ask, ask_id, drop=drop)
         self._released()
         return _json(closed)
-
-
-class _Intake:
-    """Uploads that wait together share one commit and are answered after it."""
-
-    def __init__(self, shuffler: Shuffler, released: Callable[[], None]) -> None:
-        self._shuffler = shuffler
-        self._released = released
-        self._queue = GroupCommit(self._commit, size=len, most_bytes=GROUP_BYTES)
-
-    async def take(self, body: bytes) -> Receipt:
-        """Store uploads; returns when they are on disk.
-
-        Raises:
-            RefusedRequestError: The store is full.
-            StoreError: They could not be written.
-        """
-        try:
-            return await self._queue.put(body)
-        except PoolFullError as error:
-            raise RefusedRequestError(503, error.message, retry_after=FULL_SECONDS) from error
-
-    async def run(self) -> None:
-        """Write what waits, in groups, until cancelled."""
-        await self._queue.run()
-
-    async def _commit(self, bodies: list[bytes]) -> list[Receipt]:
-        return await asyncio.to_thread(self._write, bodies)
-
-    def _write(self, bodies: list[bytes]) -> list[Receipt]:
-        receipts = self._shuffler.take(bodies)
-        if self._shuffler.release():
-            self._released()
-        return receipts
-
-
-def _known_ask(store: RoleStore, text: str) -> bytes:
-    try:
-        ask_id = bytes.fromhex(text)
-    except ValueError:
-        ask_id = b""
-    if ask_id not in store.asks:
-        raise RefusedRequestError(404, "no such request")
-    return ask_id
 
 
 def _bytes(content: bytes, content_type: str, status: int = 200) -> Response:
@@ -413,18 +356,19 @@ def _json(content: Any, status: int = 200) -> Response:
     return _bytes(msgspec.json.encode(content), "application/json", status)
 
 
-def _refusal_of(error: RefusedRequestError | FpmonitorError) -> Refusal:
+def _refusal_of(error: RefusedRequestError | FpmonitorError) -> RefusedRequestError:
     """Say an error as the service does, but for what roles alone refuse."""
+    if isinstance(error, RefusedRequestError):
+        return error
     if isinstance(error, StoreError):  # its message holds a path
         LOG.error("the store cannot be used", exc_info=error)
-        later = {"Retry-After": str(FULL_SECONDS)}
-        return Refusal(503, "messages cannot be stored now", later)
-    if isinstance(error, WrongKeysError | ConflictError):
-        return Refusal(409, str(error))
-    return refusal_of(error) if isinstance(error, RefusedRequestError) else Refusal(400, str(error))
+        return RefusedRequestError(503, "messages cannot be stored now", retry_after=FULL_SECONDS)
+    if isinstance(error, PoolFullError):
+        return RefusedRequestError(503, error.message, retry_after=FULL_SECONDS)
+    return RefusedRequestError(409 if isinstance(error, ConflictError) else 400, str(error))
 
 
-def _inner_error(refusal: Refusal) -> InnerResponse:
-    content = json.dumps({"error": refusal.reason}).encode()
-    later = ((name.lower(), value) for name, value in (refusal.headers or {}).items())
+def _inner_error(refusal: RefusedRequestError) -> InnerResponse:
+    content = json.dumps({"error": str(refusal)}).encode()
+    later = ((name.lower(), value) for name, value in refusal.headers.items())
     return InnerResponse(refusal.status, (("content-type", "application/json"), *later), content)

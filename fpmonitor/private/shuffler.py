@@ -52,10 +52,6 @@ class PoolFullError(FpmonitorError):
     """The store of the shuffler is full; uploads may be sent again later."""
 
 
-class BelowMinimumError(ConflictError):
-    """A request cannot be closed without deleting answers; it stays open."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Message:
     """An upload without its outer layer; `refusal` is why it does not count."""
@@ -106,9 +102,13 @@ class Shuffler(KeyHolder):
         """Store the uploads of each body, each upload once; they are on disk on return."""
         with self._lock:
             self._check_room(sum(map(len, bodies)))
+            self.store.refresh()
             # Outside of the transaction, which keeps all others from the store.
             opened = [list(self._messages(body)) for body in bodies]
             with self.store.transaction():
+                # Again: `private shuffle --close` may have closed a request beside this service,
+                # and what is taken after that would be held for ever.
+                self.store.refresh()
                 return [self._kept(messages) for messages in opened]
 
     def _check_room(self, more: int) -> None:
@@ -119,6 +119,7 @@ class Shuffler(KeyHolder):
         try:
             for upload in decode_uploads(body):
                 yield self._message(upload)
+        # What stands before it counts: a body may have the uploads of many users.
         except WireError:
             yield _Message(NO_ASK, refusal="unreadable")
 
@@ -156,7 +157,10 @@ class Shuffler(KeyHolder):
             else:
                 by_ask[message.ask][message.refusal] += 1
         for ask_id, group in opened.items():
-            by_ask[ask_id] += self._keep(ask_id, group)
+            if self.store.is_closed(ask_id):
+                by_ask[ask_id]["closed ask"] += len(group)
+            else:
+                by_ask[ask_id] += self._keep(ask_id, group)
         for ask_id, outcomes in by_ask.items():
             self.store.add_to_tally(ask_id, outcomes)
             self.store.add_to_tally(ask_id, {"held": outcomes["accepted"]})
@@ -199,13 +203,18 @@ class Shuffler(KeyHolder):
         """Make batches of the messages that may be passed on; return their number."""
         released = 0
         with self._lock:
-            tally = self.store.tally()
-            for ask_id in self.store.asks:
-                waiting_messages, minimum = tally[ask_id]["held"], self.minimum(ask_id)
-                if waiting_messages >= 2 * minimum:
-                    with self.store.transaction():
-                        self._pass_on(ask_id, waiting_messages - minimum)
-                    released += waiting_messages - minimum
+            # In this order: what is added in between has a tally, but is not looked at.
+            asks, tally = self.store.asks, self.store.tally()
+            for ask_id in asks:
+                minimum = self.minimum(ask_id)
+                if tally[ask_id]["held"] < 2 * minimum:
+                    continue
+                with self.store.transaction():
+                    # Again: `private shuffle` may have passed them on beside this service.
+                    more = self.store.tally()[ask_id]["held"] - minimum
+                    if more >= minimum:
+                        self._pass_on(ask_id, more)
+                        released += more
         return released
 
     def _pass_on(self, ask_id: bytes, messages: int) -> None:
@@ -235,7 +244,7 @@ class Shuffler(KeyHolder):
 
         Raises:
             InputError: The request is unknown.
-            BelowMinimumError: The rest is below the minimum, or nothing arrived, and `drop` does
+            ConflictError: The rest is below the minimum, or nothing arrived, and `drop` does
                 not give it up.
         """
         if ask_id not in self.store.asks:
@@ -251,11 +260,14 @@ class Shuffler(KeyHolder):
 
     def _close(self, ask_id: bytes, *, drop: bool) -> None:
         with self.store.transaction():
+            self.store.refresh()
+            if self.store.is_closed(ask_id):
+                return
             waiting_messages, minimum = self.store.tally()[ask_id]["held"], self.minimum(ask_id)
             if waiting_messages >= minimum:
                 self._pass_on(ask_id, waiting_messages)
             elif not drop:
-                raise self._below_minimum(ask_id, waiting_messages, minimum)
+                raise _below_minimum(self.store.asks[ask_id], waiting_messages, minimum)
             else:
                 self.store.run("private/drop_all_held", ask=ask_id)
                 self.store.add_to_tally(
@@ -264,19 +276,6 @@ class Shuffler(KeyHolder):
             # A closed request takes nothing, so that no upload can be a repetition any more.
             self.store.run("private/forget_taken", ask=ask_id)
             self.store.run("private/close_ask", id=ask_id)
-
-    def _below_minimum(
-        self, ask_id: bytes, waiting_messages: int, minimum: int
-    ) -> BelowMinimumError:
-        """Say why a request is not closed: what is deleted then never comes again."""
-        ask = self.store.asks[ask_id]
-        waiting = (
-            f"{waiting_messages:,} messages wait" if waiting_messages else "no answer has arrived"
-        )
-        return BelowMinimumError(
-            f"{ask.words}: {waiting}, below the minimum of {minimum:,}: closing is final",
-            hint="wait for more answers, or give the round up with --drop, which deletes them",
-        )
 
     # ---- Sending
 
@@ -294,6 +293,15 @@ class Shuffler(KeyHolder):
         with self.store.transaction():
             self.store.run("private/drop_unsent", id=batch_id)
         self.store.wipe_log()
+
+
+def _below_minimum(ask: CollectionRequest, messages: int, minimum: int) -> ConflictError:
+    """Say why a request is not closed: what is deleted then never comes again."""
+    waiting = f"{messages:,} messages wait" if messages else "no answer has arrived"
+    return ConflictError(
+        f"{ask.words}: {waiting}, below the minimum of {minimum:,}: closing is final",
+        hint="wait for more answers, or give the round up with --drop, which deletes them",
+    )
 
 
 def upload_bytes(study: Study) -> int:

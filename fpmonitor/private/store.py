@@ -27,6 +27,7 @@ import msgspec
 from fpmonitor.closing import Closing
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.private.study import CollectionRequest, Role, Study, check_ask
+from fpmonitor.safe_files import whole_file
 from fpmonitor.sql import statement
 
 Outcome = Literal[
@@ -65,7 +66,9 @@ _BUSY_SECONDS = 20.0
 _PRAGMAS = (
     "page_size = 8192",  # fits several messages of the usual length
     "journal_mode = WAL",
+    # A receipt says that messages are on disk; in this mode NORMAL would lose them with the power.
     "synchronous = FULL",
+    # Messages that were passed on must not be read off the free pages of the file.
     "secure_delete = ON",
     # Messages go to random pages: the longer the log, the more share a page.
     "wal_autocheckpoint = 8000",
@@ -130,6 +133,7 @@ class RoleStore(Closing):
         self.path = path
         self.study = study
         self._lock = threading.RLock()
+        self._seen_version = 0
         self._connection = _opened(path)
         try:
             with self.transaction():
@@ -137,7 +141,7 @@ class RoleStore(Closing):
                 for name in (*_COMMON, *_SCHEMA[role]):
                     self.run(name)
                 self._keep_study()
-            self.load_asks()
+            self.refresh()
         except BaseException:
             self.close()
             raise
@@ -221,16 +225,18 @@ class RoleStore(Closing):
             InputError: It violates the terms of the study, or its round has another request
                 already.
         """
-        if ask.id in self._asks:
-            return
-        check_ask(self.study, ask, self._asks.values())
-        place = (ask.epoch, ask.round)
-        if place in {(other.epoch, other.round) for other in self._asks.values()}:
-            raise InputError(
-                f"ask: round {ask.round} of epoch {ask.epoch} has another request already",
-                hint="`ldp ask --epoch N` begins a new epoch, `select --round N` a further round",
-            )
         with self.transaction():
+            self.refresh()
+            if ask.id in self._asks:
+                return
+            check_ask(self.study, ask, self._asks.values())
+            place = (ask.epoch, ask.round)
+            if place in {(other.epoch, other.round) for other in self._asks.values()}:
+                raise InputError(
+                    f"ask: round {ask.round} of epoch {ask.epoch} has another request already",
+                    hint="`ldp ask --epoch N` begins a new epoch, `select --round N` a further "
+                    "round",
+                )
             self.run("private/add_ask", id=ask.id, content=ask.to_bytes(), added=time.time())
         self.load_asks()
 
@@ -252,6 +258,15 @@ class RoleStore(Closing):
         rows = self.rows("private/asks")
         self._asks = {ask_id: CollectionRequest.from_bytes(content) for ask_id, content, _ in rows}
         self._closed = {ask_id for ask_id, _, closed in rows if closed}
+
+    def refresh(self) -> None:
+        """Read the requests again if another process has changed the file."""
+        with self._reading():
+            # Parsing them for each group of uploads would take longer than storing these.
+            [(version,)] = self._connection.execute("PRAGMA data_version")
+            if version != self._seen_version:
+                self._seen_version = version
+                self.load_asks()
 
     def added(self) -> dict[bytes, float]:
         """Return when each request was added, in seconds since 1970."""
@@ -282,16 +297,14 @@ class RoleStore(Closing):
 
     def backup(self, path: Path) -> None:
         """Write a whole copy of the store to a new file, also while a service uses the store."""
+        if path.exists():
+            raise StoreError(f"{path}: cannot be written (it exists)")
         try:
-            # SQLite would make it readable by all, and takes an empty file.
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        except OSError as error:
-            raise StoreError(f"{path}: cannot be written ({error})") from error
-        try:
-            with self._lock:
-                self._connection.execute("VACUUM INTO ?", (str(path),))
+            # SQLite would make it readable by all, and takes an empty file; and after a kill the
+            # part of a copy would have its name.
+            with whole_file(path, 0o600) as scratch, self._lock:
+                self._connection.execute("VACUUM INTO ?", (str(scratch),))
         except sqlite3.Error as error:
-            path.unlink(missing_ok=True)
             raise StoreError(f"{path}: cannot be written ({error})") from error
 
     def _keep_study(self) -> None:

@@ -40,8 +40,8 @@ ROLES: tuple[Role, ...] = get_args(Role)
 Number = int | float
 # `#` and 128 bits in hexadecimal: the shortest form that every value has.
 DIGEST_BYTES = 33
-MAX_REPORT_BYTES = 60_000
-MAX_SETS = 65_536
+MAX_REPORT_BYTES = 60_000  # below 2^16: the length of a token has two bytes
+MAX_SETS = 65_536  # a report names its set by two bytes
 MAX_FILE_BYTES = 16_000_000
 ProtocolName = Literal["grr", "rappor", "oue", "blh", "lh"]
 MechanismName = Literal[ProtocolName, "matrix"]

@@ -15,6 +15,7 @@ REDACTED = "redacted"
 ABSENT = "absent"
 _TOKEN = re.compile(r"=.*|#[0-9a-f]{32}|undefined|error|absent|redacted", re.DOTALL)
 _BITS = re.compile("=[01]+")
+# Ten digits hold `MAX_HASHES`, and none leads with 0: one report has one text, or counts as two.
 _HASHED = re.compile(r"=[0-9a-f]{16}\.(0|[1-9][0-9]{0,9})")
 _NUMBERED = re.compile(r"=(0|[1-9][0-9]{0,9})")
 

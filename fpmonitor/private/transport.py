@@ -10,7 +10,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
@@ -48,25 +47,16 @@ class UnreachableError(FpmonitorError):
         self.retry_after = retry_after
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An answer with a status from 200 to 299."""
+def read_answer(content: bytes, kind: type[_Kind]) -> _Kind:
+    """Return the answer of a role, JSON, as a type of ours.
 
-    content_type: str
-    content: bytes
-
-    def read(self, kind: type[_Kind]) -> _Kind:
-        """Return the content, JSON, as a type of ours.
-
-        Raises:
-            UnreachableError: It is something else.
-        """
-        try:
-            return decode(self.content, kind, "answer")
-        except InputError as error:
-            raise UnreachableError(
-                f"the service does not answer as a role does ({error})"
-            ) from error
+    Raises:
+        UnreachableError: It is something else.
+    """
+    try:
+        return decode(content, kind, "answer")
+    except InputError as error:
+        raise UnreachableError(f"the service does not answer as a role does ({error})") from error
 
 
 class RoleClient(Closing):
@@ -87,7 +77,9 @@ class RoleClient(Closing):
         self.address = address.rstrip("/")
         self._path = parts.path.rstrip("/")
         self._password = password
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else _PlainConnection
+        kind: type[http.client.HTTPConnection] = (
+            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        )
         try:
             self._connection = kind(parts.hostname or "", parts.port, timeout=_TIMEOUT_SECONDS)
         except http.client.InvalidURL as error:
@@ -97,15 +89,15 @@ class RoleClient(Closing):
         """Close the connection."""
         self._connection.close()
 
-    def get(self, path: str) -> Reply:
+    def get(self, path: str) -> bytes:
         """Get a resource; errors as of `post`."""
         return self._request("GET", path, None, "")
 
-    def post(self, path: str, content: bytes, content_type: str = BYTES_TYPE) -> Reply:
-        """Send content."""
+    def post(self, path: str, content: bytes, content_type: str = BYTES_TYPE) -> bytes:
+        """Send content; return that of an answer with a status from 200 to 299."""
         return self._request("POST", path, content, content_type)
 
-    def _request(self, method: str, path: str, content: bytes | None, content_type: str) -> Reply:
+    def _request(self, method: str, path: str, content: bytes | None, content_type: str) -> bytes:
         headers = {"Content-Type": content_type} if content_type else {}
         if self._password is not None:
             headers["Authorization"] = f"Bearer {self._password}"
@@ -121,7 +113,8 @@ class RoleClient(Closing):
             self._connection.close()
             if late.is_set():
                 raise self._late() from error
-            if kept_alive:  # the service may have closed it meanwhile
+            # The service may have closed it meanwhile; whatever is sent twice counts once there.
+            if kept_alive:
                 return self._request(method, path, content, content_type)
             raise UnreachableError(
                 f"{self.address}: no answer ({type(error).__name__})",
@@ -139,7 +132,7 @@ class RoleClient(Closing):
                 answered=True,
                 retry_after=seconds_of(response.headers.get("retry-after", "")),
             )
-        return Reply(response.headers.get("content-type", ""), body)
+        return body
 
     def _late(self) -> UnreachableError:
         return UnreachableError(f"{self.address}: no answer within {_TIMEOUT_SECONDS:.0f} s")
@@ -213,10 +206,6 @@ def read_password(path: Path) -> str:
     if not is_word or len(password) < 32:
         raise InputError(f"{path}: must hold one word of at least 32 characters")
     return password
-
-
-class _PlainConnection(http.client.HTTPConnection):
-    """A connection over http; a class of its own so that both kinds have one type."""
 
 
 def _reason(body: bytes) -> str:

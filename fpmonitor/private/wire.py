@@ -128,8 +128,8 @@ def encode_batch(ask: bytes, batch_id: bytes, frames: Sequence[bytes]) -> bytes:
 
 def decode_configs(data: bytes) -> tuple[HpkeConfig, ...]:
     """Return the configurations of an `HpkeConfigList` for our algorithms, at least one."""
-    reader = _Reader(data)
-    inner = _Reader(reader.opaque16())
+    reader = WireReader(data)
+    inner = WireReader(reader.opaque16())
     reader.end()
     configs = []
     while inner.left:
@@ -150,14 +150,14 @@ def encode_configs(configs: Iterable[HpkeConfig]) -> bytes:
 
 def decode_uploads(data: bytes) -> Iterator[Upload]:
     """Yield the uploads of a body."""
-    reader = _Reader(data)
+    reader = WireReader(data)
     while reader.left:
         yield Upload(reader.take(ID_BYTES), reader.frame())
 
 
 def decode_report(data: bytes) -> SealedReport:
     """Return the report in the bytes."""
-    reader = _Reader(data)
+    reader = WireReader(data)
     nonce = reader.take(NONCE_BYTES)
     set_index, size = reader.numbers(">HB")
     try:
@@ -171,11 +171,12 @@ def decode_report(data: bytes) -> SealedReport:
 
 def decode_batch(data: bytes) -> Batch:
     """Return the batch in the bytes."""
-    reader = _Reader(data)
+    reader = WireReader(data)
     if reader.left < len(BATCH_MAGIC) or reader.take(len(BATCH_MAGIC)) != BATCH_MAGIC:
         raise WireError("batch: does not begin as a batch of version 1")
     ask, batch_id = reader.take(ID_BYTES), reader.take(ID_BYTES)
     (count,) = reader.numbers(">I")
+    # No frame is shorter than its 7 bytes of head: four billion are refused before one is read.
     if count * 7 > reader.left:
         raise WireError("batch: cut short")
     frames = tuple(reader.frame() for _ in range(count))
@@ -210,21 +211,23 @@ class WireReader:
         self._at += length
         return self._data[self._at - length : self._at]
 
-
-class _Reader(WireReader):
     def numbers(self, form: str) -> tuple[int, ...]:
+        """Take numbers of a form of `struct`."""
         return struct.unpack(form, self.take(struct.calcsize(form)))
 
     def opaque16(self) -> bytes:
+        """Take bytes behind their length."""
         (length,) = _LENGTH16.unpack(self.take(2))
         return self.take(length)
 
     def frame(self) -> HpkeCiphertext:
+        """Take a sealed message."""
         config_id, length = _FRAME_HEAD.unpack(self.take(3))
         encapsulated = self.take(length)
         (length,) = _LENGTH32.unpack(self.take(4))
         return HpkeCiphertext(config_id, encapsulated, self.take(length))
 
     def end(self) -> None:
+        """Refuse what is left."""
         if self.left:
             raise WireError("message: something follows its end")

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from fpmonitor.errors import InputError, PolicyError
+from fpmonitor.ldp.frequency import clopper_pearson
 from fpmonitor.policy import check_share
 from fpmonitor.release.singling_out import best_baseline, first_cut
 from fpmonitor.results import Members
@@ -64,12 +64,7 @@ def success_limits(successes: int, trials: int, delta: float) -> tuple[float, fl
         successes, trials: Whole numbers, at least 1 trial.
         delta: Tolerated probability that a limit fails, each.
     """
-    lower = scipy.special.betaincinv(successes, trials - successes + 1, delta) if successes else 0.0
-    upper = (
-        scipy.special.betaincinv(successes + 1, trials - successes, 1 - delta)
-        if successes < trials
-        else 1.0
-    )
+    (lower,), (upper,) = clopper_pearson(np.array([successes]), trials, delta)
     return float(lower), float(upper)
 
 

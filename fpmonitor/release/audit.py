@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 WEIGHT = "weight"
 # Of a row that a table gives no probability: attacks divide by weights.
 _SMALLEST = 1e-300
-_QUANTILES = (0.0, 0.5, 1.0)
+_QUANTILES = {"least": 0.0, "median": 0.5, "largest": 1.0}
 _DELTA = 0.05  # that the verdict is wrong
-_ATTEMPTS = 20
+_ATTEMPTS = 20  # of which one finds a user with probability 0.9999
 _HEADROOM_BITS = 7  # counts compose to a predicate of weight 2^-7 / n, with the baseline 0.8 %
 
 
@@ -45,14 +45,15 @@ Verdict = Literal["singles out", "gives values away", "within chance", "could no
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistributionAudit:
+class DistributionAudit(Members):
     """What the attack on a release achieves if fresh records come from one distribution."""
+
+    JSON: ClassVar[str] = "distribution verdict low_weight_share predicate_weights attack"
 
     distribution: str  # Of a fresh record, which weights of predicates are probabilities of.
     # Share of the rows on whose users a predicate of 1 in the row's size is of low weight.
     low_weight_share: float
-    # Least, median and largest weight of such predicates.
-    predicate_weights: tuple[float, float, float]
+    predicate_weights: Mapping[str, float]  # `least`, `median` and `largest` of such predicates.
     attack: AttackResult  # Hash predicates on rows of the release.
 
     @property
@@ -61,17 +62,6 @@ class DistributionAudit:
         if self.attack.singles_out:
             return "singles out"
         return "within chance" if self.low_weight_share else "could not be tested"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what was found as the CLI prints it."""
-        least, median, largest = self.predicate_weights
-        return {
-            "distribution": self.distribution,
-            "verdict": self.verdict,
-            "low_weight_share": self.low_weight_share,
-            "predicate_weights": {"least": least, "median": median, "largest": largest},
-            "attack": self.attack.to_json(),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,11 +224,11 @@ def _by_distribution(
     filled = sizes > 0
     predicates = (weights / np.maximum(sizes, 1))[filled]
     unconstrained = hash_shares(sizes[filled], weights[filled], weight=limit)
-    least, median, largest = np.quantile(predicates, _QUANTILES)
+    quantiles = np.quantile(predicates, [*_QUANTILES.values()]).tolist()
     return DistributionAudit(
         distribution=name,
         low_weight_share=float(np.mean(unconstrained * sizes[filled] >= 1)),
-        predicate_weights=(float(least), float(median), float(largest)),
+        predicate_weights=dict(zip(_QUANTILES, quantiles, strict=True)),
         attack=replace(attack, attack=f"{attack.attack}; weights by {name}"),
     )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
+from fpmonitor.ldp.frequency import clopper_pearson
 from fpmonitor.policy import check_share
 from fpmonitor.release.partial_knowledge import (
     HistogramGuarantee,
@@ -97,17 +98,9 @@ def _certified(
     # Two limits of each value and of absent, and one of the values that nobody had.
     each = alpha / 2 / (2 * (spectrum.support + 1) + 1)
     counts = spectrum.counts
-    lowest = scipy.special.betaincinv(counts, users - counts + 1, each)
-    highest = np.where(
-        counts < users,
-        # 1 only keeps the branch that is not taken within its domain.
-        scipy.special.betaincinv(counts + 1, np.maximum(users - counts, 1), 1 - each),
-        1.0,
-    )
+    lowest, highest = clopper_pearson(counts, users, each)
     unseen = unseen_limit(users, each)
-    least_absent = (
-        float(scipy.special.betaincinv(absent, users - absent + 1, each)) if absent else 0.0
-    )
+    least_absent = float(clopper_pearson(np.array([absent]), users, each)[0][0])
     rare = max(float(highest[-1]), unseen)
     best = split_guarantee(release_users, common=None, rare=rare, k=k, epsilon=epsilon, known=known)
     for place in np.unique(np.linspace(0, counts.size - 1, _MAX_SPLITS).astype(int)):

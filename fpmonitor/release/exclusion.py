@@ -124,7 +124,8 @@ def downcode(boxes: Boxes) -> Downcoding:
     left = [cells.copy() for cells in boxes.allowed]
     cells = [np.unique(axis, axis=0, return_inverse=True) for axis in boxes.allowed]
     numbers = [inverse.ravel() for _, inverse in cells]
-    # inside[one, other]: whether what cell `one` allows, cell `other` allows, too.
+    # inside[one, other]: whether what cell `one` allows, cell `other` allows, too. As float32:
+    # BLAS multiplies no whole numbers; it counts up to 2^24 leaves exactly.
     inside = [(one.astype(np.float32) @ ~one.T) == 0 for one, _ in cells]
     size = max(1, _PAIRS // len(boxes.turns))
     for start in range(0, len(boxes.turns), size):

@@ -1,6 +1,13 @@
 """Ladders: how the values of an API are told apart, and shown coarser by a generalisation.
 
-Numbers become ranges, texts lists, and components what their levels show (docs/levels.md).
+Numbers become ranges, texts lists, and components what their levels show (docs/levels.md). A leaf
+is the finest that a cell may show. Losses are shares: 0 for one value, 1 for any. Each `Ladder` has
+
+* `apis`, whose values it tells apart, and its `size`, the number of leaves;
+* `leaves_of`: the leaf of each tuple of texts, -1 for one that none stands for;
+* `cuts`: leaves in an order, and the places behind which they may be cut, by the users of each;
+* `losses`: of what is before, and of what is behind each cut; `loss`: of a cell that allows leaves;
+* `shown`: the texts of a cell, one for each API; null where nothing is shown.
 """
 
 from __future__ import annotations
@@ -12,7 +19,7 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,39 +39,6 @@ UNKNOWN = -1  # the leaf of a value that no leaf stands for
 MOST_LISTED = 64  # values in a cell; a longer list is suppressed, as nobody reads it
 _LEAST_NUMBERS = 0.9  # share of the users whose values must be numbers, for ranges of an API
 _NO_VALUES: Mapping[str, int] = {"(absent)": 1, "(undefined)": 2, "(error)": 3}
-
-
-class Ladder(Protocol):
-    """How the values of one API, or of a group, are told apart and shown coarser.
-
-    A leaf is the finest that a cell may show. Losses are shares: 0 for one value, 1 for any.
-    """
-
-    @property
-    def apis(self) -> tuple[str, ...]:
-        """The APIs whose values it tells apart."""
-
-    @property
-    def size(self) -> int:
-        """Leaves."""
-
-    def leaves_of(self, rows: Sequence[tuple[str, ...]]) -> Leaves:
-        """Return the leaf of each tuple of texts, -1 for one that none stands for."""
-
-    def cuts(self, leaves: Leaves, users: NDArray[np.int64]) -> tuple[Leaves, NDArray[np.int64]]:
-        """Return leaves in an order, and the places behind which they may be cut.
-
-        `users` is the number of users of each held leaf.
-        """
-
-    def losses(self, ordered: Leaves, ends: NDArray[np.int64]) -> tuple[Losses, Losses]:
-        """Return the loss of what is before, and of what is behind each cut."""
-
-    def loss(self, leaves: Leaves) -> float:
-        """Return the loss of a cell that allows these leaves."""
-
-    def shown(self, leaves: Leaves) -> tuple[str | None, ...]:
-        """Return the texts of a cell, one for each API; null where nothing is shown."""
 
 
 def ladders_of(
@@ -339,6 +313,9 @@ class LevelLadder:
         texts = {code: text for text, code in _NO_VALUES.items()}
         look = self.nodes[level][self.paths[level, leaves[0]]]
         return tuple(texts[value] if isinstance(value, int) else value for value in look)
+
+
+Ladder = Ranges | TextLadder | LevelLadder
 
 
 def _values(row: tuple[str, ...]) -> tuple[Value, ...]:

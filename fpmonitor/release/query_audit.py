@@ -11,7 +11,7 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from fpmonitor.errors import PolicyError, excerpt
@@ -58,34 +58,14 @@ class QueryPolicy:
             )
         return cls(max(int(text) // 2, 1), int(text))
 
+    def verdict(self, answered: int, together: int) -> QueryVerdict:
+        """Decide on counts, by how many different ones were answered, and how many would be then.
 
-@dataclass(slots=True)
-class QueryAuditor:
-    """Counts that readers have had answered, in memory; `Monitor.ask` keeps them in a database."""
-
-    policy: QueryPolicy
-    # Digests of the counts of each (reader, digest of the data).
-    answered: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-
-    def ask(self, reader: str, data: str, queries: Iterable[str]) -> QueryVerdict:
-        """Decide on counts that are answered together, and remember them unless refused.
-
-        Args:
-            reader: Who asks.
-            data: Digest of the data: new data are new counts, and counts of old and new data
-                compose, so keep it the same while users stay the same.
-            queries: Texts that name the counts, equal for equal counts.
+        Where nothing new is asked, the answer is given again, also above the limit.
         """
-        answered = self.answered.setdefault((reader, data), set())
-        together = answered | {query_digest(query) for query in queries}
-        if len(together) > max(self.policy.refuse_above, len(answered)):
+        if together > max(self.refuse_above, answered):
             return "refuse"
-        answered |= together
-        return "answer" if len(together) < self.policy.warn_at else "warn"
-
-    def counts(self, reader: str, data: str) -> int:
-        """Count the different counts that a reader has had answered."""
-        return len(self.answered.get((reader, data), ()))
+        return "answer" if together < self.warn_at else "warn"
 
 
 def name_exposure(

@@ -82,6 +82,7 @@ def several_guarantee(
 
 def _passing(users: int, row: NDArray[np.float64], k: int, known: int) -> NDArray[np.float64]:
     """Probability that each row passes the threshold with the user in question."""
+    # Rows are far fewer than joint values, which share them; a tail is the costly part.
     distinct, places = np.unique(row, return_inverse=True)
     deltas = [threshold_delta(users, float(p), k, known=known) if p else 0.0 for p in distinct]
     return np.asarray(np.array(deltas)[places.reshape(-1)], dtype=np.float64)

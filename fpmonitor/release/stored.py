@@ -34,7 +34,7 @@ from fpmonitor.release.histogram import (
     with_absent,
 )
 from fpmonitor.release.partial_knowledge import least_threshold
-from fpmonitor.release.query_audit import QueryAuditor, QueryPolicy, QueryVerdict
+from fpmonitor.release.query_audit import QueryPolicy, QueryVerdict, query_digest
 from fpmonitor.release.sampling import sampling_of
 from fpmonitor.release.sensitive import sensitivity_of
 from fpmonitor.release.several import several_guarantee
@@ -179,15 +179,6 @@ def attack_records(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SmallestThresholds:
-    """Smallest k that makes the histogram of some APIs private; null where none does."""
-
-    # k_estimated, k_certified: By `EstimatedGuarantee.estimated`, and by `certified`.
-    k_estimated: int | None
-    k_certified: int | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Histogram:
     """A histogram of users, and what an attacker may know of them."""
@@ -213,16 +204,19 @@ class Histogram:
             alpha=self.alpha,
         )
 
-    def smallest_thresholds(self, delta: float) -> SmallestThresholds:
-        """Find the smallest k that makes it (epsilon, delta)-private; errors as of `guarantee`."""
-        return SmallestThresholds(
-            k_estimated=least_threshold(
+    def smallest_thresholds(self, delta: float) -> dict[str, int | None]:
+        """Find the smallest k that makes it (epsilon, delta)-private; null where none does.
+
+        By `EstimatedGuarantee.estimated`, and by `certified`.
+        """
+        return {
+            "k_estimated": least_threshold(
                 lambda k: self.guarantee(k).estimated.delta, self.users, delta
             ),
-            k_certified=least_threshold(
+            "k_certified": least_threshold(
                 lambda k: self.guarantee(k).certified.delta, self.users, delta
             ),
-        )
+        }
 
 
 def read_histogram(
@@ -361,11 +355,11 @@ def count_answers(
             answers. Counts asked again are answered again.
     """
     policy = QueryPolicy.from_text(limit, population.users)
-    named = [f"{population.digest} {query}" for query in queries]
     known = read_answered(database, reader)
-    auditor = QueryAuditor(policy, {(reader, ""): set(known)})
-    verdict = auditor.ask(reader, "", named)
-    fresh = auditor.answered[reader, ""] - known
+    fresh = {query_digest(f"{population.digest} {query}") for query in queries} - known
+    verdict = policy.verdict(len(known), len(known) + len(fresh))
+    if verdict == "refuse":
+        fresh = set()
     if fresh:
         now = datetime.now(UTC).replace(tzinfo=None)
         with database.transaction():

@@ -11,7 +11,7 @@ from fpmonitor.decide.guarantee import (
     unobserved,
     who_was_drawn,
 )
-from fpmonitor.errors import some_of
+from fpmonitor.errors import shortened, some_of
 from fpmonitor.policy import DOWN, UP, per_cent, sureness
 from fpmonitor.render.check_files import check_sentences, named_set
 from fpmonitor.render.forecasts import forecast_table
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fpmonitor.answers.counts import CountsExposure
     from fpmonitor.answers.curve import CurveReport
     from fpmonitor.answers.demand import DemandLine
-    from fpmonitor.answers.exposure import BoundsReport, EntropyLine, ExposureReport
+    from fpmonitor.answers.exposure import EntropyLine, ExposureReport
     from fpmonitor.answers.panel import MovedValue
     from fpmonitor.answers.rank import RankedSet, Ranking
     from fpmonitor.answers.scripts import ScriptReport
@@ -43,6 +43,7 @@ _SHOWN_SETS = 40
 _SHOWN_POINTS = 30
 _SHOWN_COHORTS = 20
 _SHOWN_VALUES = 3
+_LONGEST_VALUE = 60
 _SMALLEST_P = 1e-99
 _INTERVAL = ("lower", "upper", "width")
 _WHOLE = 99.5  # factors are whole numbers from here on
@@ -60,7 +61,10 @@ _OFF_BY = (
     "users, of the worst 1 %."
 )
 # Members of an exposure that CSV can hold one of, and the options that ask for them.
-_DETAILS = {"bounds": "bounds", "trust": "trust", "entropies": "entropies", "cohorts": "given"}
+_DETAILS = {
+    **{name: name for name in ("bounds", "trust", "entropies", "followed")},
+    "cohorts": "given",
+}
 
 
 def exposures(reports: Sequence[ExposureReport]) -> Output:
@@ -266,8 +270,8 @@ def _factors(line: ExposureReport | RankedSet) -> tuple[Cell, ...]:
 def _detail_tables(report: ExposureReport) -> Iterator[Table]:
     given = f" given {', '.join(report.given)}" if report.given else ""
     of = ", ".join(report.apis) + given
-    if report.bounds is not None:
-        yield _bounds_table(of, report.bounds)
+    if report.bounds:
+        yield _bounds_table(of, report)
     if report.trust:
         yield _trust_table(of, report.trust)
     if report.cohorts is not None:
@@ -375,7 +379,7 @@ def _visits_note(report: ExposureReport) -> str:
     )
 
 
-def _bounds_table(of: str, report: BoundsReport) -> Table:
+def _bounds_table(of: str, report: ExposureReport) -> Table:
     floor = report.theorem6_floor
     support = "not declared" if report.support is None else f"{report.support:,}"
     return Table.of(
@@ -676,8 +680,11 @@ def automation_output(report: AutomationReport) -> Output:
             *shares,
         ],
     )
-    row = report.to_json()
-    return Output(tables=[table], rows=[row], document=row)
+    document = report.to_json()
+    row = {name: cell for name, cell in document.items() if name != "exposure"}
+    # A row a set, as no cell of CSV can hold several shares.
+    rows = [row | each for each in document["exposure"]] or [document]
+    return Output(tables=[table], rows=rows, document=document)
 
 
 def trend_output(report: TrendReport) -> Output:
@@ -849,17 +856,14 @@ def _alarm_table(report: TrendReport) -> Table:
 def _moved_value(value: MovedValue, k: int) -> str:
     if value.of_api is not None:
         return f"the API {value.of_api}"
-    return f"{_short(value.value)}: {_moved(value.before, k)} to {_moved(value.after, k)}"
+    named = "(a value that few users have now)"
+    if value.value is not None:
+        named = shortened(value.value, _LONGEST_VALUE)
+    return f"{named}: {_moved(value.before, k)} to {_moved(value.after, k)}"
 
 
 def _moved(share: float | None, k: int) -> str:
     return f"fewer than {k} users" if share is None else percent(share, 2)
-
-
-def _short(value: str | None) -> str:
-    if value is None:
-        return "(a value that few users have now)"
-    return value if len(value) <= 60 else value[:59] + "…"
 
 
 def check_output(report: CheckReport) -> Output:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from fpmonitor.errors import shortened
 from fpmonitor.render.numbers import at_most, between, label, percent
 from fpmonitor.render.svg import (
     Scale,
@@ -234,11 +235,7 @@ def _legend(series: Sequence[Series], top: float) -> Iterator[str]:
         y = top + 4 + row * _LEGEND_ROW
         swatch = line(_LEFT, y, _LEFT + 18, y, class_="line")
         yield tag("g", swatch, class_=f"s{row % MOST_SERIES}")
-        yield text(_LEFT + 26, y + 4, _short(one.name, _LETTERS_A_ROW), class_="small")
-
-
-def _short(name: str, letters: int) -> str:
-    return name if len(name) <= letters else name[: letters - 1] + "…"
+        yield text(_LEFT + 26, y + 4, shortened(one.name, _LETTERS_A_ROW), class_="small")
 
 
 def scatter_chart(
@@ -278,9 +275,9 @@ def matrix_chart(
     side = min(_ROW, (WIDTH - left - _RIGHT) / len(names))
     parts = []
     for place, name in enumerate(names):
-        shown = name if len(name) <= letters else f"…{name[1 - letters :]}"
         y = _TOP + side * (place + 0.5)
         size = min(12.0, side)
+        shown = _end_of(name, letters)
         parts.append(
             text(left - 8, y + size / 3, shown, hover=name, text_anchor="end", font_size=size)
         )
@@ -291,6 +288,11 @@ def matrix_chart(
             tag("rect", tooltip(hover), class_=class_, x=x, y=y, width=side - 1, height=side - 1)
         )
     return svg_document(title, parts, WIDTH, _TOP + side * len(names) + _RIGHT)
+
+
+def _end_of(name: str, letters: int) -> str:
+    # The member at the end tells APIs apart, and not the interface at the beginning.
+    return name if len(name) <= letters else f"…{name[1 - letters :]}"
 
 
 def range_chart(
@@ -319,8 +321,8 @@ def range_chart(
         parts.append(text(x, base + 18, percent(tick), text_anchor="middle", class_="tick"))
     for place, (name, lower, upper, estimate) in enumerate(rows):
         y = _TOP + _ROW * place + _ROW / 2
-        shown = name if len(name) <= letters else f"…{name[1 - letters :]}"
         if name:
+            shown = _end_of(name, letters)
             parts.append(text(left - 8, y + 4, shown, hover=name, text_anchor="end"))
         # A range of no width is drawn a point wide, to be seen at all.
         drawn = [line(across(lower), y, max(across(upper), across(lower) + 1), y, class_="range")]

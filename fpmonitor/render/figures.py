@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fpmonitor.decide.guarantee import draws
-from fpmonitor.errors import some_of
+from fpmonitor.errors import shortened, some_of
 from fpmonitor.policy import DOWN, UP, sureness
 from fpmonitor.render.answers import drawn_note, followed_table, masked_note, sample_note
 from fpmonitor.render.charts import (
@@ -144,7 +144,7 @@ def _values_told(report: ExposureReport) -> str:
 def of_curve(curve: CurveReport) -> Figure:
     """Draw the whole exposure curve of a set, with the band that holds everywhere."""
     points, _ = thinned(curve.points, _MOST_POINTS)
-    title = f"Exposure curve: {_shortened(curve.apis)}"
+    title = f"Exposure curve: {_set_name(curve.apis)}"
     return Figure(
         note=(
             "Share of the users whose value is rarer than a threshold. The band holds at all "
@@ -181,7 +181,7 @@ def of_curve(curve: CurveReport) -> Figure:
     )
 
 
-def _shortened(apis: Sequence[str]) -> str:
+def _set_name(apis: Sequence[str]) -> str:
     """Name a set in a title, by so many of its APIs that it stays one."""
     return some_of(apis, _NAMED, between=" + ", last=" +")
 
@@ -324,7 +324,7 @@ def of_trust(report: ExposureReport) -> Figure:
     The report is one with `trust="joint"`.
     """
     levels = report.trust or ()
-    title = f"Price of trust: {_shortened(report.apis)}"
+    title = f"Price of trust: {_set_name(report.apis)}"
     return Figure(
         note=(
             "The limit that can be guaranteed when the APIs are known one by one, in pairs, or all "
@@ -434,7 +434,10 @@ def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
                 x=_window_word(trend),
                 y="exposure",
                 shares=True,
-                names=[(places[window.name], _short_name(window.name)) for window in windows],
+                names=[
+                    (places[window.name], shortened(window.name, _LONGEST_NAME))
+                    for window in windows
+                ],
             ),
             heading=(
                 (
@@ -499,10 +502,6 @@ def _place(trend: TrendReport, window: TrendWindow) -> float:
     if trend.division in PARTS or window.since is None:
         return float(trend.windows.index(window))
     return window.since.timestamp()
-
-
-def _short_name(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
 def _most_exposing(windows: Sequence[TrendWindow]) -> list[tuple[str, ...]]:

@@ -71,6 +71,7 @@ def of_level_trade_offs(
                     f"{name}: {percent(point.exposure)}",
                     _class(decided, point, practice),
                 )
+                # Practice and recommendation come first, and are drawn last: above all others.
                 for point, name in reversed(lines)
             ],
             title=title,

@@ -28,12 +28,6 @@ _OUTPUTS: dict[str, Callable[[Any], Output]] = {
     "Ranking": answers.ranking,
     "TrendReport": answers.trend_output,
 }
-
-
-# Of several of a kind.
-_TOGETHER: dict[str, Callable[[Any], Output]] = {
-    "ExposureReport": answers.exposures,
-}
 _FIGURES: dict[str, Callable[[Any], Figure | None]] = {
     "CurveReport": figures.of_curve,
     "Decision": lambda made: figures.of_conflicts(made) or figures.of_tolerance(made),
@@ -67,9 +61,9 @@ def figure(result: Result) -> Figure:
 def notebook_html(result: Result) -> str:
     """Return a result as tables of HTML, in words for what was counted."""
     if isinstance(result, Answers) and result:
-        several = _TOGETHER.get(type(result[0]).__name__)
-        output = store.listing(result.rows()) if several is None else several(result)
-        return output.of(getattr(result[0], "unit", "user")).html()
+        are_exposures = type(result[0]).__name__ == "ExposureReport"
+        several = answers.exposures(result) if are_exposures else store.listing(result.rows())
+        return several.of(getattr(result[0], "unit", "user")).html()
     made = _OUTPUTS.get(type(result).__name__)
     output = store.listing(result.rows()) if made is None else made(result)
     decided = getattr(result, "decision", result)

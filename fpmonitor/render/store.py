@@ -41,9 +41,10 @@ def batches_output(reports: Sequence[BatchReport]) -> Output:
     )
     documents = [report.to_json() for report in reports]
     # An account has a row per member, which no cell of CSV can hold.
-    rows = [{**document, "account": None} for document in documents]
-    for row in rows:
-        del row["account"]
+    rows = [
+        {name: cell for name, cell in document.items() if name != "account"}
+        for document in documents
+    ]
     return Output(tables=[table], rows=rows, document={"batches": documents})
 
 
@@ -152,11 +153,11 @@ def added(row: Mapping[str, int]) -> Output:
 
 def verification(found: Verification) -> Output:
     """Return the rows of a database, and the contradictions among them."""
-    flaws = [asdict(flaw) for flaw in found.flaws]
+    flaws = [{"what": what, "found": times} for what, times in found.flaws.items()]
     table = Table(
         title=f"Digest {found.content.digest}",
         columns=[*columns("text", "rows or flaw"), *columns("count", "found")],
-        rows=[*found.content.rows.items(), *((flaw.what, flaw.found) for flaw in found.flaws)],
+        rows=[*found.content.rows.items(), *found.flaws.items()],
         sections=frozenset({len(found.content.rows) - 1}),
     )
     return Output(tables=[table], rows=flaws, document=asdict(found.content) | {"flaws": flaws})

@@ -24,7 +24,7 @@ from fpmonitor.render.numbers import count, decimal, percent, significant
 from fpmonitor.unit import Unit, spoken
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group, RenderableType
+    from rich.console import Group, RenderableType
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -231,9 +231,9 @@ def terminal(table: Table, *, to_file: bool = False) -> str:
     """
     from rich.console import Console  # noqa: PLC0415 -- slow to load
 
-    is_coloured = sys.stdout.isatty() and not to_file
+    is_coloured, file = sys.stdout.isatty() and not to_file, io.StringIO()
     console = Console(
-        file=io.StringIO(),
+        file=file,
         force_terminal=is_coloured,
         no_color=bool(os.environ.get("NO_COLOR")) or not is_coloured,
         width=_width(),
@@ -245,7 +245,7 @@ def terminal(table: Table, *, to_file: bool = False) -> str:
     # A number that is cut looks like another number: lines become longer instead.
     console.width = max(console.width, least)
     console.print(drawn)
-    return _text_of(console)
+    return file.getvalue()
 
 
 def _fitting(table: Table, width: int) -> Table:
@@ -276,11 +276,6 @@ def paragraph(text: str) -> str:
 
 def _width() -> int:
     return get_terminal_size().columns if sys.stdout.isatty() else _FILE_WIDTH
-
-
-def _text_of(console: Console) -> str:
-    file = console.file
-    return file.getvalue() if isinstance(file, io.StringIO) else ""
 
 
 def _stacked(table: Table) -> tuple[Group, int]:

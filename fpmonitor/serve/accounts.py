@@ -91,7 +91,7 @@ class Accounts:
     @property
     def _shares(self) -> int:
         # Without a key there is one sender, `local`.
-        return max(self._keys.last.count("write"), 1)
+        return max(sum(key.kind == "write" for key in self._keys.last), 1)
 
     @property
     def _most_names(self) -> int:

@@ -26,11 +26,10 @@ from fpmonitor.serve.auth import ASK_FOR_TOKEN, write_key
 from fpmonitor.serve.below import asked_app
 from fpmonitor.serve.dashboard import PEOPLE
 from fpmonitor.serve.door import Door
-from fpmonitor.serve.frames import kind_of_content
 from fpmonitor.serve.log import log
-from fpmonitor.serve.pages import service_files
+from fpmonitor.serve.pages import refused_as_text, service_files
 from fpmonitor.serve.programs import GAUGES, PROGRAMS
-from fpmonitor.serve.questions import Questions, state_of
+from fpmonitor.serve.questions import Questions
 from fpmonitor.serve.records import (
     Arrival,
     observations_of,
@@ -45,11 +44,11 @@ from fpmonitor.serve.requests import (
     BodyBudget,
     KnownMembers,
     RefusedRequestError,
+    answered,
     read_body,
-    refusal_of,
-    refused,
 )
 from fpmonitor.serve.service import Service
+from fpmonitor.store.files import state_of_database
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -97,7 +96,9 @@ def service_app(
     store = Apart(config, key_file) if apart else Here(questions, asked_app(questions))
     service = Service(config, store, key_file=key_file)
     flights = Flights(
-        store.respond, lambda: state_of(config.db), by_reader=config.query_limit is not None
+        store.respond,
+        lambda: state_of_database(config.db),
+        by_reader=config.query_limit is not None,
     )
     door = Door(service, flights)
     # Where the settings allow bodies above the usual bound of all, four of them still fit.
@@ -124,12 +125,12 @@ def service_app(
     app = Starlette(
         routes=[
             *(Route(path, one, methods=["POST"]) for path, one in collect.items()),
-            *(Route(path, door.for_programs) for path in PROGRAMS),
+            *(Route(path, answered(door.for_programs)) for path in PROGRAMS),
             Route("/v1/openapi.json", _openapi),
-            Route("/metrics", door.guarded(partial(_metrics, service, flights))),
+            Route("/metrics", answered(partial(_metrics, service, flights, door))),
             Route("/healthz", partial(_health, service, door)),
-            *(Route(path, door.for_people) for path in PEOPLE),
-            Route("/login", door.login, methods=["GET", "POST"]),
+            *(Route(path, answered(door.for_people, refused_as_text)) for path in PEOPLE),
+            Route("/login", answered(door.login, refused_as_text), methods=["GET", "POST"]),
             Route("/logout", door.logout, methods=["POST"]),
             *service_files(),
         ],
@@ -176,24 +177,21 @@ class _Collect:
 
     def __init__(self, service: Service, room: BodyBudget, read: Reads) -> None:
         self._service, self._room, self._read = service, room, read
+        self._answer = answered(self._taken)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        response = await self._taken(Request(scope, receive))
+        response = await self._answer(Request(scope, receive))
         await response(scope, receive, send)
 
     async def _taken(self, request: Request) -> Response:
-        service = self._service
         if not self._may_come_from(request.headers.get("origin")):
-            return refused(403, "pages of this origin may not send records")
-        source = service.source_of(write_key(request))
+            raise RefusedRequestError(403, "pages of this origin may not send records")
+        source = self._service.source_of(write_key(request))
         if source is None:
-            return refused(401, "a write key is needed", ASK_FOR_TOKEN)
-        try:
-            with self._room.one(source) as room:
-                return await self._kept(request, source, room)
-        except RefusedRequestError as error:
-            return refused(*refusal_of(error))
+            raise RefusedRequestError(401, "a write key is needed", ASK_FOR_TOKEN)
+        with self._room.one(source) as room:
+            return await self._kept(request, source, room)
 
     async def _kept(self, request: Request, source: str, room: Body) -> Response:
         service = self._service
@@ -214,7 +212,7 @@ class _Collect:
             log("disk", reason="the spool cannot be written")
             raise RefusedRequestError(503, "records cannot be kept now", retry_after=60) from error
         for content in found.contents:
-            service.metrics.accepted.add(kind_of_content(content), amount=len(content.records))
+            service.metrics.accepted.add(content.kind, amount=len(content.records))
         answer = b'{"accepted":%d,"refused":%d}' % (found.records, found.refused)
         return Response(answer, 202, HEADERS, media_type="application/json")
 
@@ -268,8 +266,8 @@ _BODY_TYPES = (
 )
 
 
-async def _metrics(service: Service, flights: Flights, request: Request) -> Response:
-    del request
+async def _metrics(service: Service, flights: Flights, door: Door, request: Request) -> Response:
+    door.reader(request)
     text = service.metrics.text()
     # What waits is told also while another has the database, or users are read for the first time.
     with suppress(FpmonitorError, RefusedRequestError, TimeoutError):
@@ -288,7 +286,8 @@ async def _health(service: Service, door: Door, request: Request) -> Response:
     """
     status = service.status
     status_members: dict[str, object] = {"status": status}
-    if door.refusal(request) is None:
+    with suppress(RefusedRequestError):
+        door.reader(request)
         status_members |= service.metrics.backlog
     return JSONResponse(
         status_members, status_code=503 if status in {"full", "failing"} else 200, headers=HEADERS

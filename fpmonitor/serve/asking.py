@@ -14,8 +14,7 @@ import struct
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -24,6 +23,8 @@ from fpmonitor.serve.asked import ForwardedAnswer, ForwardedRequest, respond
 from fpmonitor.serve.moving import Moved
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from starlette.types import ASGIApp
 
     from fpmonitor.serve.config import ServeConfig
@@ -35,12 +36,7 @@ MOST_BYTES = 1 << 26  # that wait in a pipe
 # processor, or what waits would never be stored.
 _NICENESS = 10
 _GRACE = 10.0  # seconds to end, once nobody asks
-_TYPES: dict[str, Any] = {
-    "respond": ForwardedAnswer,
-    "move": list[Moved],
-    "look": int,
-    "names": dict[str, set[str]],
-}
+_Kind = TypeVar("_Kind")
 
 
 class Here:
@@ -72,7 +68,7 @@ class Apart:
     """Questions in a process below this one."""
 
     def __init__(self, config: ServeConfig, key_file: Path | None) -> None:
-        self._start = msgspec.json.encode((untied(config), key_file and str(key_file)))
+        self._start = msgspec.json.encode((config, key_file), enc_hook=str)
         self._below: _Below | None = None
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
         self._numbers = itertools.count()
@@ -80,25 +76,21 @@ class Apart:
 
     async def respond(self, question: ForwardedRequest) -> ForwardedAnswer:
         """Answer a reader; errors as of `move`."""
-        answer: ForwardedAnswer = await self._call("respond", question)
-        return answer
+        return await self._call("respond", question, ForwardedAnswer)
 
     async def move(self, segment: Path) -> list[Moved]:
         """Store a segment of the spool."""
-        moved: list[Moved] = await self._call("move", str(segment))
-        return moved
+        return await self._call("move", str(segment), list[Moved])
 
     async def look(self) -> int:
         """See what has changed; errors as of `move`."""
-        changes: int = await self._call("look", None)
-        return changes
+        return await self._call("look", None, int)
 
     async def names(self) -> dict[str, set[str]]:
         """Names of APIs that the database has by each key; errors as of `move`."""
-        names: dict[str, set[str]] = await self._call("names", None)
-        return names
+        return await self._call("names", None, dict[str, set[str]])
 
-    async def _call(self, method: str, argument: object) -> Any:
+    async def _call(self, method: str, argument: object, kind: type[_Kind]) -> _Kind:
         questions = await self._running()
         number = next(self._numbers)
         waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
@@ -113,7 +105,7 @@ class Apart:
         is_answer, content = msgspec.msgpack.decode(raw, type=tuple[bool, msgspec.Raw])
         if not is_answer:
             raise StoreError(msgspec.msgpack.decode(content, type=str))
-        return msgspec.msgpack.decode(content, type=_TYPES[method])
+        return msgspec.msgpack.decode(content, type=kind)
 
     async def _running(self) -> asyncio.StreamWriter:
         """Return where questions go, to a process that is there."""
@@ -177,12 +169,6 @@ async def _ended_within(process: asyncio.subprocess.Process, seconds: float) -> 
 
 def _ended() -> StoreError:
     return StoreError("the process that has the database has ended")
-
-
-def untied(config: ServeConfig) -> dict[str, Any]:
-    """Return settings as JSON has them."""
-    found = {name: getattr(config, name) for name in config.__dataclass_fields__}
-    return {name: str(one) if isinstance(one, Path) else one for name, one in found.items()}
 
 
 def framed(content: bytes) -> bytes:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from fpmonitor.serve.requests import RefusedRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,14 +16,6 @@ if TYPE_CHECKING:
 # `request.url` has the address that the service listens at, which is this machine's own.
 _LOCAL_NAME = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]*)?", re.IGNORECASE)
 ASK_FOR_TOKEN = {"WWW-Authenticate": "Bearer"}
-
-
-class Refusal(NamedTuple):
-    """Why a request is not answered."""
-
-    status: int
-    reason: str
-    headers: dict[str, str] | None = None
 
 
 def bearer_token(request: Request) -> str:
@@ -53,12 +47,11 @@ class AuthGuard:
         self._is_token = is_token
         self._name = name
 
-    def refusal(self, request: Request) -> Refusal | None:
-        """Return why a request is not answered; None where it may be."""
+    def check(self, request: Request) -> None:
+        """Raise RefusedRequestError where a request is not answered."""
         if self._is_token is None:
-            if _LOCAL_NAME.fullmatch(request.headers.get("host", "")):
-                return None
-            return Refusal(421, f"without a {self._name}, only localhost is answered")
-        if self._is_token(bearer_token(request)):
-            return None
-        return Refusal(401, f"a {self._name} is needed", ASK_FOR_TOKEN)
+            if not _LOCAL_NAME.fullmatch(request.headers.get("host", "")):
+                reason = f"without a {self._name}, only localhost is answered"
+                raise RefusedRequestError(421, reason)
+        elif not self._is_token(bearer_token(request)):
+            raise RefusedRequestError(401, f"a {self._name} is needed", ASK_FOR_TOKEN)

@@ -37,9 +37,12 @@ async def _serve_above(source: int, target: int) -> None:
     await loop.connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(source, "rb")
     )
-    content, key_file = msgspec.json.decode(await next_frame(stream))
-    config = msgspec.convert(content, ServeConfig, dec_hook=lambda _, name: Path(name))
-    questions = Questions(config, key_file=key_file and Path(key_file))
+    config, key_file = msgspec.json.decode(
+        await next_frame(stream),
+        type=tuple[ServeConfig, Path | None],
+        dec_hook=lambda _, name: Path(name),
+    )
+    questions = Questions(config, key_file=key_file)
     app = asked_app(questions)
     methods: dict[str, Callable[[Any], Awaitable[Any]]] = {
         "respond": lambda question: respond(app, msgspec.convert(question, ForwardedRequest)),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 
 from fpmonitor.answers.counted import counted_answer
-from fpmonitor.errors import FpmonitorError
+from fpmonitor.errors import InputError
 from fpmonitor.policy import DOWN, UP
 from fpmonitor.render.charts import Axes, Series, line_chart
 from fpmonitor.render.figures import of_conflicts, of_tolerance
@@ -17,24 +16,21 @@ from fpmonitor.render.numbers import between, percent
 from fpmonitor.render.tables import Table, columns, html_of_table
 from fpmonitor.serve.log import log
 from fpmonitor.serve.overview import History, Overview, take_overview
-from fpmonitor.serve.pages import draw_limits, service_page, static_path, text_refusal
-from fpmonitor.serve.requests import refusal_of
+from fpmonitor.serve.pages import draw_limits, refused_as_text, service_page, static_path
+from fpmonitor.serve.requests import answered
 from fpmonitor.serve.snippet import SCRIPTS, script_named
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
 
     from fpmonitor.answers.apis import ApiOverview
     from fpmonitor.answers.check import CheckReport
-    from fpmonitor.decide.decision import Verdict
-    from fpmonitor.population.exposure_index import IndexedExposure
     from fpmonitor.serve.overview import Measurement
     from fpmonitor.serve.questions import Questions
-
-    Handler = Callable[[Request], Awaitable[Response]]
+    from fpmonitor.serve.requests import Handler
 
 
 MOST_SETS = 10
@@ -128,16 +124,6 @@ def apis_table(overview: Sequence[ApiOverview]) -> Table:
 PEOPLE = ("/", "/dashboard/live", "/dashboard/apis", "/dashboard/explore")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What the explorer shows of the ticked APIs; `verdict` is null without a decision."""
-
-    explored: IndexedExposure
-    chart: str
-    verdict: Verdict | None
-    because: tuple[str, ...]
-
-
 class Dashboard:
     """Looks at the database when it has changed, and shows what it saw last."""
 
@@ -152,7 +138,10 @@ class Dashboard:
     def handlers(self) -> dict[str, Handler]:
         """What answers at each address; `reader` of the scope says who asks."""
         found = (self.page, self.live, self.apis, self.explore)
-        return {path: _answered(handler) for path, handler in zip(PEOPLE, found, strict=True)}
+        return {
+            path: answered(handler, refused_as_text)
+            for path, handler in zip(PEOPLE, found, strict=True)
+        }
 
     async def _look(self) -> Overview:
         # Who comes during a look waits for it, and then finds nothing new.
@@ -168,7 +157,7 @@ class Dashboard:
                 if self._overview.reading is not None:
                     try:
                         await run_in_threadpool(self._history.add, self._overview.reading)
-                    except OSError:  # readers are answered all the same
+                    except (OSError, InputError):  # readers are answered all the same
                         log("disk", reason="the history cannot be written")
             return self._overview
 
@@ -227,12 +216,12 @@ class Dashboard:
         if refusal := await self._service.refusal_of_count(reader, name):
             return {"answer": None, "refusal": refusal}
         judged = await self._service.judged(explored.apis, explorer)
-        answer = Answer(
-            explored=explored,
-            chart=draw_limits(explored, overview.budget),
-            verdict=judged.get("verdict"),
-            because=judged.get("because", ()),
-        )
+        answer = {
+            "explored": explored,
+            "chart": draw_limits(explored, overview.budget),
+            "verdict": judged.get("verdict"),  # null without a decision
+            "because": judged.get("because", ()),
+        }
         return {"answer": answer, "refusal": ""}
 
     def _live_values(self, overview: Overview) -> dict[str, Any]:
@@ -251,15 +240,3 @@ class Dashboard:
             values["history"] = draw_history(readings, overview.budget, k=overview.question.k)
             values["history_table"] = html_of_table(history_table(readings))
         return values
-
-
-def _answered(handler: Handler) -> Handler:
-    """Answer; a user-fixable error is one line of text."""
-
-    async def answered(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except FpmonitorError as error:
-            return text_refusal(*refusal_of(error))
-
-    return answered

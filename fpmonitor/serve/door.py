@@ -15,28 +15,16 @@ from urllib.parse import parse_qsl
 
 from starlette.responses import RedirectResponse, Response
 
-from fpmonitor.errors import FpmonitorError
-from fpmonitor.serve.auth import AuthGuard, Refusal, bearer_token
-from fpmonitor.serve.pages import PAGE_HEADERS, service_page, text_refusal
-from fpmonitor.serve.requests import (
-    BodyBudget,
-    RefusedRequestError,
-    check_members,
-    read_body,
-    refusal_of,
-    refused,
-)
+from fpmonitor.serve.auth import AuthGuard, bearer_token
+from fpmonitor.serve.pages import PAGE_HEADERS, service_page
+from fpmonitor.serve.requests import BodyBudget, RefusedRequestError, check_members, read_body
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from starlette.requests import Request
 
     from fpmonitor.serve.asked import Flights
     from fpmonitor.serve.keys import Key
     from fpmonitor.serve.service import Service
-
-    Handler = Callable[[Request], Awaitable[Response]]
 
 COOKIE = "fpmonitor_session"
 SESSION_SECONDS = 12 * 3600
@@ -53,63 +41,38 @@ class Door:
         self._sessions: dict[str, tuple[float, Key]] = {}
         self._room = BodyBudget()
 
-    def _reader(self, request: Request) -> str | Refusal:
-        """Name of who may read, `local` where there is no token; or why not."""
+    def reader(self, request: Request) -> str:
+        """Name of who may read, `local` where there is no token; an error for who may not."""
         readers = self._readers
         key = readers.reader_of(bearer_token(request))
         is_token = (lambda _: key is not None) if readers.wants_read_token else None
-        refusal = AuthGuard(is_token, name="read token").refusal(request)
-        return refusal or (key.name if key else "local")
-
-    def refusal(self, request: Request) -> Refusal | None:
-        """Return why a request of a program may read nothing; null where it may."""
-        found = self._reader(request)
-        return found if isinstance(found, Refusal) else None
-
-    def guarded(self, handler: Handler) -> Handler:
-        """Answer programs that may read."""
-
-        async def guarded(request: Request) -> Response:
-            refusal = self.refusal(request)
-            return await handler(request) if refusal is None else refused(*refusal)
-
-        return guarded
+        AuthGuard(is_token, name="read token").check(request)
+        return key.name if key else "local"
 
     async def for_programs(self, request: Request) -> Response:
         """Answer a program."""
-        reader = self._reader(request)
-        if isinstance(reader, Refusal):
-            return refused(*reader)
-        try:
-            return await self._flights.answer(request, reader)
-        except (RefusedRequestError, FpmonitorError) as error:
-            return refused(*refusal_of(error))
+        return await self._flights.answer(request, self.reader(request))
 
     async def for_people(self, request: Request) -> Response:
         """Answer a browser; one without a token is sent to the form."""
         of_session = self._reader_of_session(request)
-        reader = of_session or self._reader(request)
-        if isinstance(reader, Refusal):
-            is_for_token = reader.status == 401 and not request.headers.get("authorization")
+        try:
+            reader = of_session or self.reader(request)
+        except RefusedRequestError as error:
+            is_for_token = error.status == 401 and not request.headers.get("authorization")
             if is_for_token and request.url.path == "/":
                 return RedirectResponse("/login", status_code=303, headers=PAGE_HEADERS)
-            return text_refusal(*reader)
-        try:
-            return await self._flights.answer(request, reader, in_session=bool(of_session))
-        except (RefusedRequestError, FpmonitorError) as error:
-            return text_refusal(*refusal_of(error))
+            raise
+        return await self._flights.answer(request, reader, in_session=bool(of_session))
 
     async def login(self, request: Request) -> Response:
         """Form for the token; the right one opens a session."""
         if request.method == "GET":
             return service_page("login.html", wrong=False)
-        try:
-            with self._room.one() as room:
-                body = await read_body(request, _FORM_BYTES, _FORM_TYPES, room)
-            fields = parse_qsl(body.decode("utf-8", errors="replace"))
-            check_members((name for name, _ in fields), ("token",))
-        except RefusedRequestError as error:
-            return text_refusal(*refusal_of(error))
+        with self._room.one() as room:
+            body = await read_body(request, _FORM_BYTES, _FORM_TYPES, room)
+        fields = parse_qsl(body.decode("utf-8", errors="replace"))
+        check_members((name for name, _ in fields), ("token",))
         key = self._readers.reader_of(dict(fields).get("token", ""))
         if key is None:
             return service_page("login.html", status=401, wrong=True)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import IO, Literal, get_args
+from typing import IO, ClassVar, Literal, get_args
 
 import msgspec
 
@@ -69,27 +69,45 @@ class Observations(msgspec.Struct, array_like=True, tag="observations", frozen=T
     A user stands with the names of the visit and of the session.
     """
 
+    kind: ClassVar[Kind] = "observations"
     source: str
     received: str
     records: list[Observation]
     headers: dict[str, str] = {}
     users: list[tuple[str, str | None, str | None]] = []
 
+    @property
+    def names(self) -> set[str]:
+        """Names of APIs that the request brought."""
+        return {one.api for one in self.records} | set(self.headers)
+
 
 class Results(msgspec.Struct, array_like=True, tag="fingerprintjs", frozen=True):
     """Results of one request."""
 
+    kind: ClassVar[Kind] = "fingerprintjs"
     source: str
     received: str
     records: list[FingerprintResult]
+
+    @property
+    def names(self) -> set[str]:
+        """Names of APIs that the request brought."""
+        return {name for one in self.records for name in one.values}
 
 
 class Reports(msgspec.Struct, array_like=True, tag="reports", frozen=True):
     """Reports of one request."""
 
+    kind: ClassVar[Kind] = "reports"
     source: str
     received: str
     records: list[PolicyReport]
+
+    @property
+    def names(self) -> set[str]:
+        """Names of APIs that the request brought."""
+        return {one.api for one in self.records}
 
 
 Content = Observations | Results | Reports
@@ -121,23 +139,10 @@ def start_of_segment() -> bytes:
     return MAGIC + secrets.token_bytes(_NONCE_BYTES)
 
 
-def kind_of_content(content: Content) -> Kind:
-    """Kind of segment that holds a content."""
-    if isinstance(content, Observations):
-        return "observations"
-    return "fingerprintjs" if isinstance(content, Results) else "reports"
-
-
 def kind_of_segment(segment: Path) -> Kind:
     """Kind of the records of a segment, by its name."""
     name = segment.name.split(".")[1]
     return next(kind for kind in KINDS if kind == name)
-
-
-def read_frames(path: Path) -> Iterator[Content]:
-    """Read what a segment holds, in its order."""
-    for raw in raw_frames(path):
-        yield content_of(raw)
 
 
 def whole_frames(segment: Path) -> Iterator[Content]:
@@ -150,17 +155,8 @@ def _whole_raw_frames(path: Path) -> Iterator[bytes]:
         yield from raw_frames(path)
 
 
-def names_of(content: Content) -> set[str]:
-    """Names of APIs that a request brought."""
-    if isinstance(content, Results):
-        return {name for one in content.records for name in one.values}
-    if isinstance(content, Reports):
-        return {one.api for one in content.records}
-    return {one.api for one in content.records} | set(content.headers)
-
-
 def raw_frames(path: Path) -> Iterator[bytes]:
-    """Read the bytes of each frame; errors as of `read_frames`."""
+    """Read the bytes of each frame, up to a DamagedSegmentError."""
     with path.open("rb") as file:
         if file.read(START_BYTES)[: len(MAGIC)] != MAGIC:
             raise DamagedSegmentError(0)

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 _Item = TypeVar("_Item")
 _Receipt = TypeVar("_Receipt")
-
-
-@dataclass(slots=True, eq=False)
-class _Waiting(Generic[_Item, _Receipt]):
-    item: _Item
-    done: asyncio.Future[_Receipt]
 
 
 class GroupCommit(Generic[_Item, _Receipt]):
@@ -34,18 +27,16 @@ class GroupCommit(Generic[_Item, _Receipt]):
         self._write = write
         self._size = size
         self._most_bytes = most_bytes
-        self._waiting: list[_Waiting[_Item, _Receipt]] = []
+        self._waiting: list[tuple[_Item, asyncio.Future[_Receipt]]] = []
         self._wake = asyncio.Event()
         self._lock = asyncio.Lock()
 
     async def put(self, item: _Item) -> _Receipt:
         """Write an item; returns its receipt when it is written, raises what its write raised."""
-        waiting: _Waiting[_Item, _Receipt] = _Waiting(
-            item, asyncio.get_running_loop().create_future()
-        )
-        self._waiting.append(waiting)
+        done: asyncio.Future[_Receipt] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, done))
         self._wake.set()
-        return await waiting.done
+        return await done
 
     async def run(self) -> None:
         """Write what waits, in groups, until cancelled."""
@@ -55,26 +46,29 @@ class GroupCommit(Generic[_Item, _Receipt]):
 
     async def write_waiting(self) -> None:
         """Write all that waits now, and answer it."""
+        # `run` and whoever closes a segment both write: groups must not get mixed up.
         async with self._lock:
             # Before the first group: what comes during a write wakes the next round.
             self._wake.clear()
             while self._waiting:
-                group = self._next_group()
+                items, futures = self._next_group()
                 try:
-                    receipts = await self._write([one.item for one in group])
+                    receipts = await self._write(items)
                 except Exception as error:  # noqa: BLE001 -- raised again by those who wait
-                    for one in group:
+                    for done in futures:
                         # Whoever waited may be gone: the future of a cancelled request is done.
-                        if not one.done.done():
-                            one.done.set_exception(error)
+                        if not done.done():
+                            done.set_exception(error)
                 else:
-                    for one, receipt in zip(group, receipts, strict=True):
-                        if not one.done.done():
-                            one.done.set_result(receipt)
+                    for done, receipt in zip(futures, receipts, strict=True):
+                        if not done.done():
+                            done.set_result(receipt)
 
-    def _next_group(self) -> list[_Waiting[_Item, _Receipt]]:
-        group, size = [], 0
+    def _next_group(self) -> tuple[list[_Item], list[asyncio.Future[_Receipt]]]:
+        items, futures, size = [], [], 0
         while self._waiting and size < self._most_bytes:
-            group.append(self._waiting.pop(0))
-            size += self._size(group[-1].item)
-        return group
+            item, done = self._waiting.pop(0)
+            items.append(item)
+            futures.append(done)
+            size += self._size(item)
+        return items, futures

@@ -10,6 +10,7 @@ import hmac
 import json
 import re
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -44,41 +45,27 @@ class Key:
             raise InputError("digest: must be a SHA-256 in hexadecimal digits")
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRing:
-    """All keys of a service."""
-
-    keys: tuple[Key, ...] = ()
-
-    def key_of(self, kind: Kind, secret: str) -> Key | None:
-        """Return the key of a secret, None if there is no such key; in constant time."""
-        digest = _digest(secret)
-        found = None
-        # All of them, so that the time does not tell which one it was.
-        for key in self.keys:
-            if key.kind == kind and hmac.compare_digest(key.digest, digest):
-                found = key
-        return found
-
-    def has(self, kind: Kind) -> bool:
-        """Whether there is any key of a kind."""
-        return self.count(kind) > 0
-
-    def count(self, kind: Kind) -> int:
-        """Count the keys of a kind."""
-        return sum(key.kind == kind for key in self.keys)
+def key_of(keys: Iterable[Key], kind: Kind, secret: str) -> Key | None:
+    """Return the key of a secret, None if there is no such key; in constant time."""
+    digest = _digest(secret)
+    found = None
+    # All of them, so that the time does not tell which one it was.
+    for key in keys:
+        if key.kind == kind and hmac.compare_digest(key.digest, digest):
+            found = key
+    return found
 
 
-def read_keys(path: Path) -> KeyRing:
+def read_keys(path: Path) -> tuple[Key, ...]:
     """Read the keys; none without a file.
 
     Raises:
         InputError: The file is not a list of keys.
     """
     if not path.exists():
-        return KeyRing()
+        return ()
     try:
-        return KeyRing(typed(read_json(path, "keys"), tuple[Key, ...], "a list of keys"))
+        return typed(read_json(path, "keys"), tuple[Key, ...], "a list of keys")
     except InputError as error:
         raise InputError(f"{path}: not a readable file of keys") from error
 
@@ -95,24 +82,24 @@ class KeyFile:
     def __init__(self, path: Path) -> None:
         self._path, self._seen = path, state_of_file(path)
         self.last = read_keys(path)
-        self._had = {key.kind for key in self.last.keys}
+        self._had = {key.kind for key in self.last}
 
     @property
-    def ring(self) -> KeyRing:
+    def now(self) -> tuple[Key, ...]:
         """The keys of now; `last` are those that it gave last."""
         state = state_of_file(self._path)
         if state != self._seen:
             try:
                 self.last = read_keys(self._path)
             except InputError:
-                self.last = KeyRing()
+                self.last = ()
             self._seen = state
-            self._had |= {key.kind for key in self.last.keys}
+            self._had |= {key.kind for key in self.last}
         return self.last
 
     def had(self, kind: Kind) -> bool:
         """Whether there is a key of a kind, or was one: without it nobody is let in, not all."""
-        return self.ring.has(kind) or kind in self._had
+        return any(key.kind == kind for key in self.now) or kind in self._had
 
 
 def add_key(path: Path, kind: Kind, name: str) -> str:
@@ -123,10 +110,10 @@ def add_key(path: Path, kind: Kind, name: str) -> str:
     """
     secret = secrets.token_urlsafe(32)
     made = Key(kind, name, _digest(secret))
-    ring = read_keys(path)
-    if any((key.kind, key.name) == (kind, name) for key in ring.keys):
+    keys = read_keys(path)
+    if any((key.kind, key.name) == (kind, name) for key in keys):
         raise InputError(f"there is a {kind} key {name!r} already", hint="remove it first")
-    _write(path, (*ring.keys, made))
+    _write(path, (*keys, made))
     return secret
 
 
@@ -136,9 +123,9 @@ def remove_key(path: Path, kind: Kind, name: str) -> None:
     Raises:
         InputError: There is no such key.
     """
-    ring = read_keys(path)
-    remaining = tuple(key for key in ring.keys if (key.kind, key.name) != (kind, name))
-    if len(remaining) == len(ring.keys):
+    keys = read_keys(path)
+    remaining = tuple(key for key in keys if (key.kind, key.name) != (kind, name))
+    if len(remaining) == len(keys):
         raise InputError(f"no {kind} key {name!r}")
     _write(path, remaining)
 

@@ -18,10 +18,8 @@ from fpmonitor.serve.frames import (
     damaged_part,
     halve,
     kind_of_segment,
-    names_of,
     whole_frames,
 )
-from fpmonitor.serve.old_segments import OLD_COLLECTORS, is_old
 from fpmonitor.serve.segments import ObservationSegment, ReportSegment, ResultSegment, as_lines
 from fpmonitor.store.demand import store_demand
 from fpmonitor.store.ingest import ingest_log, is_of_the_disk
@@ -63,9 +61,6 @@ def move_segment(monitor: Monitor, segment: Path, spool: Path) -> list[Moved]:
         if is_of_the_disk(error):
             raise StoreError("the database cannot be written now") from error
         kind = kind_of_segment(segment)
-        if is_old(segment):
-            _keep(refused / segment.name, iter([segment.read_bytes()]))
-            return [Moved(kind, 0, 0, 1)]
         damage = [Moved(kind, 0, 1)] if damaged_part(segment) else []  # which is kept by now
         if halves := halve(segment, spool / PARTS):
             return damage + [one for half in halves for one in move_segment(monitor, half, spool)]
@@ -75,8 +70,6 @@ def move_segment(monitor: Monitor, segment: Path, spool: Path) -> list[Moved]:
 
 def _stored(monitor: Monitor, segment: Path, refused: Path) -> Moved:
     kind, database = kind_of_segment(segment), monitor.database
-    if is_old(segment):
-        return _old_stored(monitor, segment, kind)
     log, written, damaged = LogFile(segment, str(segment)), 0, damaged_part(segment)
     if damaged:
         _keep(refused / f"{segment.name}.damaged", iter([damaged]))
@@ -84,7 +77,7 @@ def _stored(monitor: Monitor, segment: Path, refused: Path) -> Moved:
         calls = store_demand(database, log, ReportSegment())
         return Moved(kind, calls.stored, calls.rejected + bool(damaged))
     # In the order of arrival, not of a set: tried again, the same names must find room.
-    brought = dict.fromkeys(name for one in whole_frames(segment) for name in sorted(names_of(one)))
+    brought = dict.fromkeys(name for one in whole_frames(segment) for name in sorted(one.names))
     taken = _names_with_room(monitor, brought)
     if taken is not None:
         # Before the rest is stored: after a crash the segment adds nothing, and is looked at again.
@@ -97,16 +90,6 @@ def _stored(monitor: Monitor, segment: Path, refused: Path) -> Moved:
     batch = ingest_log(database, log, collector, named, is_asked=False)
     aside = sum(member.records for member in batch.set_aside)
     return Moved(kind, batch.stored, batch.rejected - aside + bool(damaged), written)
-
-
-def _old_stored(monitor: Monitor, segment: Path, kind: Kind) -> Moved:
-    """Store what an earlier version has left, as a log."""
-    collector = OLD_COLLECTORS[kind]
-    if kind == "reports":  # it took reports on other things, too
-        [calls] = monitor.store_demand([str(segment)], collector=collector)
-        return Moved(kind, calls.stored, 0)
-    [batch] = monitor.ingest([str(segment)], collector=collector)
-    return Moved(kind, batch.stored, batch.rejected)
 
 
 def _names_with_room(monitor: Monitor, brought: Iterable[str]) -> set[str] | None:

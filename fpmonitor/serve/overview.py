@@ -16,6 +16,7 @@ from fpmonitor.policy import disclosed_from
 from fpmonitor.question import Question
 from fpmonitor.render.decisions import data_of
 from fpmonitor.render.numbers import percent
+from fpmonitor.safe_files import write_bytes
 from fpmonitor.serve.metrics import in_hundreds
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ Level = Literal["warn", "note"]
 DEFAULT_K = 10
 _REJECTED_SHARE = 0.01
 _CHANGED_SHARE = 0.1
+_MOST_READINGS = 20_000  # of the recommended set; of more, every second one is kept
 _MOST_TESTED = 20_000_000  # users times sets; a few seconds, in which nothing is stored
 
 
@@ -225,23 +227,26 @@ def _alerts_of_batches(read: int, rejected: int) -> list[Alert]:
 
 
 class History:
-    """Readings of the recommended set, in a file of JSON lines if one is given.
+    """Readings of the recommended set, in a file of JSON lines.
 
     Of more than `most` readings, an even selection is shown.
     """
 
-    def __init__(self, path: Path | None = None, *, most: int = 200) -> None:
+    def __init__(self, path: Path, *, most: int = 200) -> None:
         self._path = path
         self._most = most
-        self._readings = _read_history(path) if path is not None and path.exists() else []
+        self._readings = _read_history(path) if path.exists() else []
 
     def add(self, reading: Measurement) -> None:
         """Keep a reading."""
         self._readings.append(reading)
-        if self._path is not None:
-            # A line of its own also behind one that a crash cut short.
-            with self._path.open("ab") as file:
-                file.write(b"\n" + msgspec.json.encode(reading))
+        # A dashboard that stays open adds one with each batch: 17,000 a day, all read at a start.
+        if len(self._readings) > _MOST_READINGS:
+            self._readings = self._readings[::-2][::-1]
+            write_bytes(self._path, map(_line, self._readings))
+            return
+        with self._path.open("ab") as file:
+            file.write(_line(reading))
 
     def readings(self, now: Measurement) -> Sequence[Measurement]:
         """Return the readings of the same question as now in the order of time, the last always."""
@@ -253,6 +258,11 @@ class History:
         # Counted from the end, so that the last is always among them.
         step = -(-len(same) // self._most) or 1
         return same[::-step][::-1]
+
+
+def _line(reading: Measurement) -> bytes:
+    # A line of its own also behind one that a crash cut short.
+    return b"\n" + msgspec.json.encode(reading)
 
 
 def _read_history(path: Path) -> list[Measurement]:

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from fpmonitor.population.exposure_index import IndexedExposure
+    from fpmonitor.serve.requests import RefusedRequestError
 
-_YEAR = 31_536_000
+_YEAR = 31_536_000  # seconds
 PAGE_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
@@ -53,6 +54,11 @@ def text_refusal(status: int, text: str, more: dict[str, str] | None = None) -> 
     return PlainTextResponse(text + "\n", status_code=status, headers=PAGE_HEADERS | (more or {}))
 
 
+def refused_as_text(refusal: RefusedRequestError) -> Response:
+    """Return an error of a request as a line of text."""
+    return text_refusal(refusal.status, str(refusal), refusal.headers)
+
+
 def draw_limits(explored: IndexedExposure, budget: float | None) -> str:
     """Draw the limits and the estimate of one set, and the budget."""
     lower, upper = percent(explored.lower, away=DOWN), percent(explored.upper, away=UP)
@@ -64,15 +70,17 @@ def draw_limits(explored: IndexedExposure, budget: float | None) -> str:
     )
 
 
-@cache
-def _templates() -> jinja2.Environment:
-    loader = jinja2.PackageLoader("fpmonitor.serve")
+def templates_of(package: str, **names: Any) -> jinja2.Environment:
+    """Return the templates of a room, which may use what pages say of a decision, and its names."""
     # Names of APIs come from strangers: all that is filled in is escaped. What no page was given
     # is an error instead of an empty place.
     templates = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+        loader=jinja2.PackageLoader(package),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
     )
-    templates.globals |= {
+    shared = {
         "percent": percent,
         "DOWN": DOWN,
         "UP": UP,
@@ -80,13 +88,21 @@ def _templates() -> jinja2.Environment:
         "headline": headline,
         "bounds": bounds,
         "counted": counted,
-        "who_was_drawn": who_was_drawn,
-        "tolerance": tolerance,
         "chips": chips,
-        "words_of_apis": WORDS_OF_APIS,
     }
+    templates.globals |= shared | names
     templates.filters["breakable"] = breakable
     return templates
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    return templates_of(
+        "fpmonitor.serve",
+        who_was_drawn=who_was_drawn,
+        tolerance=tolerance,
+        words_of_apis=WORDS_OF_APIS,
+    )
 
 
 def breakable(api: str) -> markupsafe.Markup:

@@ -13,21 +13,18 @@ from fpmonitor.answers.counted import counted_answer
 from fpmonitor.answers.gauges import gauges
 from fpmonitor.answers.standing import SetStanding, Standing
 from fpmonitor.decide.evidence import identity_of
-from fpmonitor.errors import FpmonitorError
 from fpmonitor.monitor import ledger_of
 from fpmonitor.serve.metrics import in_hundreds
-from fpmonitor.serve.requests import HEADERS, refusal_of, refused
+from fpmonitor.serve.requests import HEADERS, RefusedRequestError, answered
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from datetime import date
 
     from starlette.requests import Request
 
     from fpmonitor.decide.decision import Decision
     from fpmonitor.serve.questions import Questions
-
-    Handler = Callable[[Request], Awaitable[Response]]
+    from fpmonitor.serve.requests import Handler
 
 PROGRAMS = ("/v1/gate", "/v1/decision", "/v1/exposure")
 GAUGES = "/gauges"  # which `/metrics` asks for
@@ -48,7 +45,7 @@ class Programs:
         """What answers at each address; `reader` of the scope says who asks."""
         found = (self.gate, self.decision, self.exposure, self.gauges)
         paths = (*PROGRAMS, GAUGES)
-        return {path: _answered(handler) for path, handler in zip(paths, found, strict=True)}
+        return {path: answered(handler) for path, handler in zip(paths, found, strict=True)}
 
     async def gauges(self, request: Request) -> Response:
         """Tell the exposure of the recommended set as numbers for Prometheus."""
@@ -98,17 +95,19 @@ class Programs:
     async def decision(self, request: Request) -> Response:
         """Tell the decision, with its newest lists."""
         del request
-        if self._service.decision is None:
-            return refused(404, "no decision is served")
+        self._check_decision()
         return JSONResponse(await self._service.listed(), headers=HEADERS)
+
+    def _check_decision(self) -> None:
+        if self._service.decision is None:
+            raise RefusedRequestError(404, "no decision is served")
 
     async def gate(self, request: Request) -> Response:
         """Answer as `fpmonitor gate`."""
-        if self._service.decision is None:
-            return refused(404, "no decision is served")
+        self._check_decision()
         want = _names(request, "want")
         if not want:
-            return refused(400, "want: name at least one API")
+            raise RefusedRequestError(400, "want: name at least one API")
         answer = await self._service.answer_gate([*_names(request, "have"), *want])
         return JSONResponse(answer, headers=HEADERS)
 
@@ -116,16 +115,16 @@ class Programs:
         """Tell the exposure of some APIs."""
         apis = _names(request, "apis")
         if not 0 < len(apis) <= _MOST_APIS:
-            return refused(400, f"apis: name between 1 and {_MOST_APIS} APIs")
+            raise RefusedRequestError(400, f"apis: name between 1 and {_MOST_APIS} APIs")
         of_now = self._service.limits_counts  # what is counted names the users
         explorer = await self._service.explorer(of_now=of_now)
         if explorer.users < explorer.k:
-            return refused(503, f"fewer than {explorer.k} users")
+            raise RefusedRequestError(503, f"fewer than {explorer.k} users")
         found = await asyncio.to_thread(explorer.explore, apis)
         reader = request.scope["reader"]
         reason = await self._service.refusal_of_count(reader, counted_answer(found.apis, explorer))
         if reason:
-            return refused(403, reason)
+            raise RefusedRequestError(403, reason)
         answer = {
             "apis": list(found.apis),
             "users": explorer.users,
@@ -140,16 +139,6 @@ class Programs:
             "masked": list(found.masked),
         }
         return JSONResponse(answer, headers=HEADERS)
-
-
-def _answered(handler: Handler) -> Handler:
-    async def answered(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except FpmonitorError as error:
-            return refused(*refusal_of(error))
-
-    return answered
 
 
 def _names(request: Request, parameter: str) -> list[str]:

@@ -30,12 +30,11 @@ from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.question import Question
 from fpmonitor.release.stored import count_answers
-from fpmonitor.safe_files import beside
 from fpmonitor.serve.lists import CurrentLists, UsersOfNow
 from fpmonitor.serve.log import log
 from fpmonitor.serve.moving import Moved, move_segment, names_of_keys
 from fpmonitor.serve.overview import DEFAULT_K
-from fpmonitor.store.files import Patience
+from fpmonitor.store.files import Patience, state_of_database
 from fpmonitor.store.followed import Follower
 from fpmonitor.store.snapshot import Window
 
@@ -324,7 +323,7 @@ class Questions:
         return self._held is not None and self._held.state == self._state()
 
     def _state(self) -> object:
-        return state_of(self.config.db)
+        return state_of_database(self.config.db)
 
     def _make_explorer(self, monitor: Monitor) -> ExposureIndex:
         decision = self.asked
@@ -368,18 +367,6 @@ class Questions:
     async def names(self) -> dict[str, set[str]]:
         """Names of APIs that the database has by each key; errors as of `ask_now`."""
         return await self.ask(names_of_keys)
-
-
-def state_of(db: Path) -> object:
-    """Say what changes when a database does."""
-    found = []
-    # What was committed may still be in the log alone, and another file may have the old one's
-    # size and time, but not its inode.
-    for path in (db, *beside(db, ".wal")):
-        with suppress(OSError):
-            status = path.stat()
-            found.append((path.name, status.st_ino, status.st_size, status.st_mtime_ns))
-    return tuple(found)
 
 
 def _log_failure(reading: asyncio.Task[_Held]) -> None:

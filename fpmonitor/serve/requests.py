@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -12,11 +12,12 @@ from starlette.datastructures import QueryParams
 from starlette.responses import JSONResponse, Response
 
 from fpmonitor.errors import FpmonitorError, StoreError, UndecidableError, UnknownNameError
-from fpmonitor.serve.auth import Refusal
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+    Handler = Callable[[Request], Awaitable[Response]]
 
 # Of all bodies together: 800 unfinished ones took 915 MB when each had a limit of its own.
 MAX_UNDER_WAY = 1000
@@ -31,18 +32,22 @@ HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 class RefusedRequestError(Exception):
     """A request that is answered with an error; the reason holds no content of the request.
 
-    `retry_after` is the number of seconds after which to send it again; null where that is no use.
+    `headers` are more fields of the answer. `retry_after` is the number of seconds after which to
+    send it again; null where that is no use.
     """
 
-    def __init__(self, status: int, reason: str, *, retry_after: int | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        retry_after: int | None = None,
+    ) -> None:
         super().__init__(reason)
         self.status = status
-        self.retry_after = retry_after
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Header fields of the answer."""
-        return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+        later = {} if retry_after is None else {"Retry-After": str(retry_after)}
+        self.headers = {**(headers or {}), **later}
 
 
 @dataclass(slots=True, eq=False)
@@ -174,20 +179,36 @@ async def read_body(
     return b"".join(parts)
 
 
-def refusal_of(error: RefusedRequestError | FpmonitorError) -> Refusal:
+def refusal_of(error: RefusedRequestError | FpmonitorError) -> RefusedRequestError:
     """Say an error to whoever asked: of the database not where it is, and not who holds it."""
     if isinstance(error, RefusedRequestError):
-        return Refusal(error.status, str(error), error.headers)
+        return error
     if isinstance(error, StoreError):
-        return Refusal(503, "the database cannot be read now", {"Retry-After": "10"})
+        return RefusedRequestError(503, "the database cannot be read now", retry_after=10)
     if isinstance(error, UndecidableError):
-        return Refusal(503, error.message)
-    return Refusal(404 if isinstance(error, UnknownNameError) else 400, error.message)
+        return RefusedRequestError(503, error.message)
+    return RefusedRequestError(404 if isinstance(error, UnknownNameError) else 400, error.message)
 
 
-def refused(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:
+def refused(refusal: RefusedRequestError) -> Response:
     """Return an error as JSON."""
-    return JSONResponse({"error": reason}, status, HEADERS | (headers or {}))
+    return JSONResponse({"error": str(refusal)}, refusal.status, HEADERS | refusal.headers)
+
+
+def answered(
+    handler: Handler,
+    show: Callable[[RefusedRequestError], Response] = refused,
+    refusal: Callable[[RefusedRequestError | FpmonitorError], RefusedRequestError] = refusal_of,
+) -> Handler:
+    """Answer errors of a handler, too: as `refusal` says them, and `show` shows them."""
+
+    async def answered(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except (RefusedRequestError, FpmonitorError) as error:
+            return show(refusal(error))
+
+    return answered
 
 
 def check_members(given: Iterable[str], known: Collection[str], kind: str = "member") -> None:
@@ -219,6 +240,6 @@ class KnownMembers:
                 given = QueryParams(scope["query_string"]).multi_items()
                 check_members((name for name, _ in given), self._members[scope["path"]])
             except RefusedRequestError as error:
-                await refused(*refusal_of(error))(scope, receive, send)
+                await refused(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from fpmonitor.errors import BusyError, FpmonitorError, InputError
 from fpmonitor.monitor import Monitor
 from fpmonitor.serve.accounts import Accounts
-from fpmonitor.serve.keys import KeyFile
+from fpmonitor.serve.keys import KeyFile, key_of
 from fpmonitor.serve.log import log
 from fpmonitor.serve.metrics import ServiceMetrics
 from fpmonitor.serve.moving import names_of_keys
@@ -46,8 +46,8 @@ class Service:
     ) -> None:
         self.config, self.store = config, store
         self._keys = KeyFile(config.keys_file)
-        keys = self._keys.ring
-        if not config.is_local and not (keys.has("write") and keys.has("read")):
+        kinds = {key.kind for key in self._keys.now}
+        if not config.is_local and kinds != {"write", "read"}:
             raise InputError(
                 f"host {config.host}: others could reach the service, and it has not both a write "
                 "key and a read token",
@@ -80,18 +80,17 @@ class Service:
 
     def reader_of(self, token: str) -> Key | None:
         """Key of whoever has a read token, compared in constant time; null for no such token."""
-        return self._keys.ring.key_of("read", token)
+        return key_of(self._keys.now, "read", token)
 
     def is_reader(self, key: Key) -> bool:
         """Whether a key still counts: one of the same name that came after it is another."""
-        return key in self._keys.ring.keys
+        return key in self._keys.now
 
     def source_of(self, secret: str) -> str | None:
         """Source of the records of a write key; `local` where no key is configured."""
-        ring = self._keys.ring  # looked at once a request
-        if not ring.has("write") and not self._keys.had("write"):
+        key = key_of(self._keys.now, "write", secret)
+        if key is None and not self._keys.had("write"):
             return "local" if self.config.is_local else None
-        key = ring.key_of("write", secret)
         return key.name if key else None
 
     # ---- How it is

@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from fpmonitor.errors import InputError, StoreError
@@ -37,15 +36,12 @@ from fpmonitor.serve.frames import (
     Kind,
     cut_torn_frame,
     frame_of,
-    kind_of_content,
-    names_of,
     sizes_by_source,
     start_of_segment,
     whole_frames,
     write_all,
 )
 from fpmonitor.serve.group_commit import GroupCommit
-from fpmonitor.serve.old_segments import OLD_ENDING, recover_old_segments
 
 _OPEN = "open"
 _GROUP_BYTES = 64_000_000
@@ -53,13 +49,8 @@ _PROBE_BYTES = 1 << 16
 _FREE_SECONDS = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class _Arrived:
-    """What one request brought, and its bytes, by kind."""
-
-    source: str
-    frames: Mapping[Kind, bytes]
-    size: int
+# What one request of a source brought, by kind.
+_Arrived = tuple[str, Mapping[Kind, bytes]]
 
 
 class Spool:
@@ -76,9 +67,7 @@ class Spool:
         self.folder = folder
         self._held = _locked(folder)
         self.close = weakref.finalize(self, os.close, self._held)
-        self._queue = GroupCommit(
-            self._commit, size=lambda arrived: arrived.size, most_bytes=_GROUP_BYTES
-        )
+        self._queue = GroupCommit(self._commit, size=_size_of, most_bytes=_GROUP_BYTES)
         # Questions may take every thread of the loop: the spool has one that nobody else can have.
         self._writer = ThreadPoolExecutor(1, "fpmonitor-spool")
         self._lock = asyncio.Lock()
@@ -89,10 +78,11 @@ class Spool:
         self._rejected = False
         for kind in KINDS:
             self._recover(kind)
-        recover_old_segments(folder, _segment_name)
         shutil.rmtree(self.folder / PARTS, ignore_errors=True)
-        for unfinished in (self.folder / REFUSED).glob(".*"):  # else they would count for ever
-            unfinished.unlink()
+        # Files that a kill cut short: in `refused` they would count for ever.
+        for pattern in (".probe.*", ".accounts.json.*", f"{REFUSED}/.*"):
+            for unfinished in folder.glob(pattern):
+                unfinished.unlink()
         self._queued: Counter[str] = Counter()
         self._kept: Counter[str] = Counter()
         self._in_open: dict[Kind, Counter[str]] = {kind: Counter() for kind in KINDS}
@@ -158,27 +148,25 @@ class Spool:
 
     def ready(self) -> list[Path]:
         """List the closed segments, the oldest first."""
-        found = [*self.folder.glob(f"[0-9]*.{ENDING}"), *self.folder.glob(f"[0-9]*.{OLD_ENDING}")]
-        return sorted(found)
+        return sorted(self.folder.glob(f"[0-9]*.{ENDING}"))
 
     def names(self) -> dict[str, set[str]]:
         """Names of APIs that each source has sent and that wait, by source."""
         found: dict[str, set[str]] = {}
         for segment in [*self.ready(), *(self._path(kind, _OPEN) for kind in KINDS)]:
-            if segment.name.endswith(ENDING) and segment.exists():
+            if segment.exists():
                 for content in whole_frames(segment):
-                    found.setdefault(content.source, set()).update(names_of(content))
+                    found.setdefault(content.source, set()).update(content.names)
         return found
 
     async def append(self, source: str, contents: Iterable[Content]) -> None:
         """Append what one request of a source brought; returns when it is on disk."""
-        frames = {kind_of_content(content): frame_of(content) for content in contents}
-        one = _Arrived(source, frames, sum(map(len, frames.values())))
-        self._queued[source] += one.size
+        one = source, {content.kind: frame_of(content) for content in contents}
+        self._queued[source] += _size_of(one)
         try:
             await self._queue.put(one)
         finally:
-            self._queued[source] -= one.size
+            self._queued[source] -= _size_of(one)
 
     async def run(self) -> None:
         """Write what waits, in groups, until cancelled."""
@@ -195,15 +183,15 @@ class Spool:
             except OSError:
                 self._failing = True
                 raise
-            for one in group:
-                self._kept[one.source] += one.size
-                for kind, data in one.frames.items():
-                    self._in_open[kind][one.source] += len(data)
+            for source, frames in group:
+                for kind, data in frames.items():
+                    self._kept[source] += len(data)
+                    self._in_open[kind][source] += len(data)
         self._failing = False
         return [None] * len(group)
 
     def _write(self, group: list[_Arrived]) -> None:
-        data = {kind: [one.frames.get(kind, b"") for one in group] for kind in KINDS}
+        data = {kind: [frames.get(kind, b"") for _, frames in group] for kind in KINDS}
         written = {kind: b"".join(parts) for kind, parts in data.items() if any(parts)}
         files = {kind: self._descriptor(kind) for kind in written}
         # A file that somebody removed can be written to as before, and nobody would find it again.
@@ -313,6 +301,10 @@ def _locked(folder: Path) -> int:
             hint="stop the other one, or name another folder as `spool` in the settings",
         ) from error
     return descriptor
+
+
+def _size_of(one: _Arrived) -> int:
+    return sum(map(len, one[1].values()))
 
 
 def _size(files: Iterable[Path]) -> int:

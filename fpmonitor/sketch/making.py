@@ -17,13 +17,13 @@ from fpmonitor.cluster.engine import DuckEngine
 from fpmonitor.collectors.parquet import value_sql
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError, excerpt
 from fpmonitor.estimate.value_sample import LAST_LEVEL, planned_level
-from fpmonitor.population.recoding import ABSENT
+from fpmonitor.logs.contract import LARGE_VALUE_BYTES
 from fpmonitor.population.snapshot import check_values_kept
 from fpmonitor.sketch.file import MAX_ENTRIES, Sketch, made_at_once
 from fpmonitor.sketch.words import SketchKey, Tally, is_kept
 from fpmonitor.sql import quote_text, statement
 from fpmonitor.store.convert import NO_TEXT, SEPARATOR
-from fpmonitor.store.staging import LARGE_VALUE_BYTES
+from fpmonitor.store.snapshot import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from fpmonitor.account import (
     MISSING,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fpmonitor.logs.contract import Scan
     from fpmonitor.store.database import Database
 
+_Counts: TypeAlias = "dict[str, tuple[int, int | None]]"
 _FEWEST_USERS = 10  # who share the commonest value, where it is kept
 # Option that says what a member looks like -> the field of which there may be one only.
 _OPTIONS = {"time": "time", "user": "user", "weight": "user"}
@@ -88,8 +89,8 @@ def account_for(database: Database, staged: Staged, column_map: ColumnMap) -> li
             "users": "count(DISTINCT digest)",
         }
     counted = {
-        log: _Counted(*rest)
-        for log, *rest in database.rows("ingest/count_fields", fragments=fields)
+        log: _counts(*numbers)
+        for log, *numbers in database.rows("ingest/count_fields", fragments=fields)
     }
     found: dict[int, dict[str, _Found]] = defaultdict(dict)
     names = {number: name for name, number in staged.apis.items()}
@@ -100,29 +101,20 @@ def account_for(database: Database, staged: Staged, column_map: ColumnMap) -> li
         found[log][names[api]] = _Found(profile, mode, times)
     judging = _Judging(database, staged, column_map, said_names(database) | dict(column_map.apis))
     return [
-        judging.judged(counted.get(log, _Counted()), found[log], own)
+        judging.judged(counted.get(log) or _counts(), found[log], own)
         for log, own in enumerate(staged.own or [list(staged.apis)])
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """What the fields of a log hold."""
-
-    records: int = 0
-    users: int = 0
-    timed: int = 0
-    times: int = 0
-    sourced: int = 0
-    sources: int = 0
-
-    def of(self, name: str) -> tuple[int, int | None]:
-        """Count the records with a value in a field, and different values."""
-        return {
-            "user": (self.records, self.users),
-            "time": (self.timed, self.times),
-            "source": (self.sourced, self.sources),
-        }.get(name, (self.records, None))
+def _counts(*numbers: int) -> _Counts:
+    """Return field -> the records with a value in it, and different values."""
+    records, users, timed, times, sourced, sources = numbers or (0,) * 6
+    return {
+        "user": (records, users),
+        "time": (timed, times),
+        "source": (sourced, sources),
+        "weight": (records, None),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,18 +140,19 @@ class _Judging:
         self._is_digested = values_are_digested(self.database)
         self._most = max(self.database.rows("ingest/most_records_of_a_user")[0][0], 1)
 
-    def judged(self, counted: _Counted, found: Mapping[str, _Found], own: Sequence[str]) -> Judged:
+    def judged(self, counted: _Counts, found: Mapping[str, _Found], own: Sequence[str]) -> Judged:
         """Judge the members of one log."""
         scan = self.staged.scan
+        records, users = counted["user"]
         setting = Setting(
-            users=counted.users,
+            users=users or 0,
             has_user=self.staged.unit != "row",
-            has_time=counted.timed > 0 or "time" in scan.fields,
+            has_time=counted["time"][0] > 0 or "time" in scan.fields,
         )
         members = [
-            Member(path, *_FIELDS[name], *counted.of(name))
+            Member(path, *_FIELDS[name], *counted[name])
             for name, path in scan.fields.items()
-            if counted.of(name)[0] or not self.staged.own  # of several logs one may lack a field
+            if counted[name][0] or not self.staged.own  # of several logs one may lack a field
         ]
         asks: dict[str, Verdict] = {}
         for name in sorted(own):
@@ -177,7 +170,9 @@ class _Judging:
                     verdict.why,
                     one.profile.records,
                     one.profile.values,
-                    one.commonest if is_stored and self._is_shared(name, one, counted) else None,
+                    one.commonest
+                    if is_stored and self._is_shared(name, one, records, setting.users)
+                    else None,
                 )
             )
         members += [
@@ -186,11 +181,12 @@ class _Judging:
             if path not in scan.fields.values()
         ]
         members += self._spare()
-        account = Account(counted.records, self.staged.unit, tuple(members))
+        account = Account(records, self.staged.unit, tuple(members))
         return Judged(account, self.column_map, asks)
 
     def _verdict(self, profile: Profile, path: str, setting: Setting) -> Verdict:
         names = (profile.path, path)
+        # What the user says comes first, and then what the database holds already.
         if any(name in self.column_map.ignore for name in names):
             return Verdict("not taken", "--ignore")
         if said := [self.said[name] for name in names if name in self.said]:
@@ -221,12 +217,12 @@ class _Judging:
             members.append(Member(path, "not taken", None, why, records, values))
         return members
 
-    def _is_shared(self, name: str, one: _Found, counted: _Counted) -> bool:
+    def _is_shared(self, name: str, one: _Found, records: int, users: int) -> bool:
         """Whether enough users share the commonest value."""
         if self._is_digested or one.records < _FEWEST_USERS:
             return False
         # Both are at most those who share it: where one suffices, no query is needed.
-        certain = max(one.records // self._most, counted.users - (counted.records - one.records))
+        certain = max(one.records // self._most, users - (records - one.records))
         return certain >= _FEWEST_USERS or self._sharing(name, one.commonest) >= _FEWEST_USERS
 
     def _sharing(self, name: str, text: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,15 +9,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from fpmonitor.store.database import Database
-
-
-@dataclass(frozen=True, slots=True)
-class AnsweredReader:
-    """A reader, the number of different counts it has had answered, and when the last."""
-
-    reader: str
-    answered: int
-    last: datetime
 
 
 def read_answered(database: Database, reader: str) -> set[str]:
@@ -31,9 +21,9 @@ def add_answered(database: Database, reader: str, queries: Iterable[str], *, at:
     database.run("audit/add_answered", reader=reader, queries=sorted(queries), answered_at=at)
 
 
-def list_readers(database: Database) -> list[AnsweredReader]:
-    """List all readers by name."""
-    return [AnsweredReader(*row) for row in database.rows("audit/readers")]
+def list_readers(database: Database) -> list[tuple[str, int, datetime]]:
+    """List all readers by name: how many different counts each has had answered, the last when."""
+    return [(reader, answered, last) for reader, answered, last in database.rows("audit/readers")]
 
 
 def forget_reader(database: Database, reader: str) -> None:

@@ -9,8 +9,15 @@ from typing import Any
 
 from fpmonitor.account import Account, Member, read_account
 from fpmonitor.logs.log_file import LogFile
-from fpmonitor.store.database import Database
+from fpmonitor.store.database import Database, utc_now
+from fpmonitor.store.readings import Marks
 from fpmonitor.unit import Unit
+
+_OF_MARKS = ("digest", "content", "bytes", "beginning")
+_OF_REPORTS = (
+    *("source", "collector", "read", "stored", "duplicates", "rejected", "users", "apis"),
+    *("seconds", "unit", "unordered"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +59,28 @@ class BatchReport:
         members = asdict(self)
         members["set_aside"] = len(self.set_aside) if self.account else None
         members |= {"account": self.account.to_json() if self.account else None}
+        # The command line says these in sentences.
         for name in ("reason", "corrects", "corrected_users", "nulls_are_values"):
             del members[name]
         return members
+
+
+def add_batches(
+    database: Database, first: int, stored: Sequence[tuple[LogFile, Marks, BatchReport]]
+) -> None:
+    """Record logs that were stored, with numbers from `first` on, and what became of each."""
+    logs, marks, reports = zip(*stored, strict=True)
+    values: dict[str, Any] = {name: [getattr(mark, name) for mark in marks] for name in _OF_MARKS}
+    values |= {name: [getattr(report, name) for report in reports] for name in _OF_REPORTS}
+    database.run(
+        "ingest/add_batches",
+        batch=list(range(first, first + len(logs))),
+        origin=[log.origin for log in logs],
+        ingested_at=utc_now(),
+        account=[report.account and report.account.to_text() for report in reports],
+        **values,
+    )
+    database.run("looks/note_first_names")
 
 
 def list_batches(database: Database) -> list[BatchReport]:

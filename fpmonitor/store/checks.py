@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fpmonitor.store.database import utc_now
 from fpmonitor.store.snapshot import Window, users_of_rows
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def doubt_lists(database: Database, *, first: int, last: datetime | None) -> Non
         database, first, last: The open database, and of their visits the lowest number and the
             latest time, UTC without a zone; null where none has a time.
     """
-    now = _now()
+    now = utc_now()
     database.run("checks/doubt_lists", first=first, anybody=_ANYBODY)
     database.run("checks/note_runs_after", moment=None if last is None else min(last, now))
     database.run("checks/note_forgetting", day=f"{now:%Y-%m-%d}")
@@ -126,7 +127,7 @@ def add_checked(
         passed=window.passed,
         violated=window.violated,
         run=None if window.run is None else json.dumps(window.run),
-        checked_at=_now(),
+        checked_at=utc_now(),
     )
 
 
@@ -183,7 +184,3 @@ def users_before(
         anybody if last_visit is None else users <= decided,
         anybody if window.since is None else (users <= seen) | np.isin(users, late),
     )
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(tzinfo=None)

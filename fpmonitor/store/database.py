@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -48,6 +49,11 @@ def _bound(name: str, values: dict[str, Any]) -> dict[str, Any]:
     """Return those of some values that a statement names."""
     wanted = parameters_of(name)
     return {key: value for key, value in values.items() if key in wanted}
+
+
+def utc_now() -> datetime:
+    """Return the moment in UTC without its zone, as the store keeps times."""
+    return datetime.now(UTC).replace(tzinfo=None)
 
 
 def _is_text(name: str) -> bool:
@@ -175,6 +181,7 @@ class Database(Closing):
 
     def _create(self) -> None:
         with self.transaction():
+            # Through all versions: a new file is what an old one becomes.
             for version in range(1, SCHEMA_VERSION + 1):
                 for text in schema_statements(version):
                     self._execute(text)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,12 +24,11 @@ from fpmonitor.logs.finding import log_files
 from fpmonitor.logs.log_file import LogFile
 from fpmonitor.masking import masked_text
 from fpmonitor.plugins import DEMAND, load_plugin, plugin_names
-from fpmonitor.store.database import Database
+from fpmonitor.store.database import Database, utc_now
 
 By = Literal["script", "site"]
 Reader = Literal["script", "domain"]
 _SETS: dict[By, str] = {"script": "demand/sets_by_script", "site": "demand/sets_by_site"}
-_BLOCK = 1 << 22
 _LISTED_REJECTS = 1000
 
 
@@ -157,12 +156,10 @@ def store_demand(database: Database, log: LogFile, collector: DemandCollector) -
 
 
 def _digest(log: LogFile, collector: DemandCollector) -> str:
-    digest = hashlib.sha256(collector.name.encode())
     # Of the bytes as they lie on the disk: a file that is packed anew is another one.
     with log.path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        begun = partial(hashlib.sha256, collector.name.encode())
+        return hashlib.file_digest(file, begun).hexdigest()
 
 
 def _write(
@@ -184,12 +181,13 @@ def _write(
             "demand/add_batch",
             batch=batch,
             digest=digest,
-            stored_at=datetime.now(UTC).replace(tzinfo=None),
+            stored_at=utc_now(),
             **report.to_json(),
         )
         database.run(
             "demand/add_rejects",
             batch=batch,
+            # 0 stands for the line of what has none, such as a database.
             lines=[reject.line or None for reject in rejects],
             reasons=[reject.reason for reject in rejects],
             excerpts=[reject.excerpt for reject in rejects],

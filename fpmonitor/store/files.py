@@ -17,7 +17,7 @@ from typing import TypeVar
 import duckdb
 
 from fpmonitor.errors import BusyError, SchemaError, StoreError, reason_of
-from fpmonitor.safe_files import beside, sync
+from fpmonitor.safe_files import beside, state_of_file, sync
 from fpmonitor.sql import statement
 
 _RETRY_SECONDS = 0.05
@@ -159,6 +159,13 @@ def _state_of(path: Path) -> tuple[tuple[int, int], tuple[int, int, int]] | None
         return None
     looks = status.st_size, status.st_mtime_ns, status.st_ctime_ns
     return (status.st_dev, status.st_ino), looks
+
+
+def state_of_database(path: Path) -> tuple[tuple[int, ...] | None, ...]:
+    """Say what changes when a database does."""
+    # What was committed may still be in the log alone, and another file may have the old one's
+    # size and time, but not its inode.
+    return tuple(map(state_of_file, (path, *beside(path, ".wal"))))
 
 
 def identity_of_file(path: Path) -> tuple[int, int] | None:

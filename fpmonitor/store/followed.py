@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +27,6 @@ if TYPE_CHECKING:
     from fpmonitor.store.database import Database
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Followed:
-    """Users of a window, and the row of the last observation of then."""
-
-    coded: CodedUsers
-    last: int
-
-
 class Follower:
     """Reads the users of one database again and again, all of them once and then what changed.
 
@@ -48,7 +39,8 @@ class Follower:
 
     def __init__(self, *, most: int | None = None) -> None:
         self._most = most
-        self._followed: dict[Window, _Followed] = {}
+        # Users of each window, and the row of the last observation of then.
+        self._followed: dict[Window, tuple[CodedUsers, int]] = {}
         self._words: dict[int, NDArray[np.uint64]] = {}
 
     def read(self, database: Database, window: Window) -> tuple[SnapshotTable, CodedUsers]:
@@ -59,17 +51,17 @@ class Follower:
         columns = api_columns(database)
         # Reads all observations ever stored: 0.1 s of 100 million.
         last = 0 if self._most else database.rows("snapshot/last_observation")[0][0]
-        table = self._followed.pop(window, None)
+        known = self._followed.pop(window, None)
         words_of = partial(self._words_of, database)
-        if table is None:
+        if known is None:
             coded, visits = read_coded_users(database, window, columns.values(), words_of)
         else:
             [(visits,)] = database.rows("snapshot/count_visits", **window.bounds)
-            coded = table.coded
-            if last != table.last:
-                changed = self._changed(database, window, columns.values(), after=table.last)
+            coded, then = known
+            if last != then:
+                changed = self._changed(database, window, columns.values(), after=then)
                 coded = _with_changed(coded, changed)
-        self._followed[window] = _Followed(coded, last)
+        self._followed[window] = coded, last
         for earlier in [*self._followed][: -self._most] if self._most else ():
             del self._followed[earlier]
         snapshot = SnapshotTable("", columns, len(coded.users), visits, coded.digest)

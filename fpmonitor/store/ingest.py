@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 
 import duckdb
@@ -15,10 +15,10 @@ import duckdb
 from fpmonitor.collectors.choosing import Recognised, recognised
 from fpmonitor.errors import FpmonitorError, InputError, excerpt, reason_of
 from fpmonitor.logs.column_map import ColumnMap
-from fpmonitor.logs.contract import Collector, Scan
+from fpmonitor.logs.contract import NOT_UTF_8, RECODE, Collector, Refused, Reject, Scan
 from fpmonitor.logs.finding import each_log
 from fpmonitor.logs.log_file import LogFile
-from fpmonitor.masking import masked_quotes
+from fpmonitor.masking import masked_quotes, masked_text
 from fpmonitor.store.accounts import (
     Judged,
     Staged,
@@ -27,7 +27,7 @@ from fpmonitor.store.accounts import (
     reject_members,
     set_aside,
 )
-from fpmonitor.store.batches import BatchReport, repeated_batch, seconds_since
+from fpmonitor.store.batches import BatchReport, add_batches, repeated_batch, seconds_since
 from fpmonitor.store.database import Database
 from fpmonitor.store.digests import keep_digests_only
 from fpmonitor.store.names import say_names
@@ -44,12 +44,12 @@ from fpmonitor.store.readings import (
     stored_beginning,
     with_nulls_as_values,
 )
-from fpmonitor.store.rejects import all_rejected, commonest_reason, rejects_of, store_rejects
 from fpmonitor.store.small_logs import ingest_group, is_small
 from fpmonitor.store.staging import code_values, stage_all, stage_users, stage_values
 from fpmonitor.unit import VISITOR_RULE, Unit
 
 _TOGETHER = 64  # logs that are stored in one transaction
+_LISTED_REJECTS = 1000
 
 
 def ingest_all(
@@ -165,6 +165,7 @@ def ingest_log(
         with ThreadPoolExecutor(max_workers=1) as beside:
             # Digests leave the lock of Python: they are taken while DuckDB reads.
             hashing = beside.submit(marking, log, reading, most, stored_before)
+            # Only a log that may be known waits for its digests before it is read.
             if stored_before or database.rows("ingest/batch_of_source", source=log.label)[0][0]:
                 marks = hashing.result()
                 if repeated := repeated_batch(database, log, marks[-1].digests, started):
@@ -282,11 +283,11 @@ def plan_ingest(
         scan = _staged(database, log, collector, column_map)
         with database.transaction():
             judged = _judged(database, log, collector, scan, column_map)[1]
-            rejects, refused = rejects_of(database, log, collector)
+            rejects, refused = _rejects_of(database, log, collector)
             [(read, problems)] = database.rows("ingest/count_problems")
         if rejects and problems == read:
-            raise all_rejected(log, read + refused, rejects)
-        return replace(judged, rejected=problems + refused, reason=commonest_reason(rejects)[0])
+            raise _all_rejected(log, read + refused, rejects)
+        return replace(judged, rejected=problems + refused, reason=_commonest_reason(rejects)[0])
     except (duckdb.Error, OSError) as error:
         raise _unreadable(log, error) from error
     finally:
@@ -322,13 +323,13 @@ def _store(
         reject_members(database, judged)
         stage_users(database)
     code_values(database)
-    rejects, refused = rejects_of(database, log, collector)
+    rejects, refused = _rejects_of(database, log, collector)
     progress("storing")
     batch = database.rows("ingest/next_batch_id")[0][0]
     any_known = store_observations(database, scan, apis, batch)
     read, problems, stored, users = database.rows("ingest/count_records")[0]
     if rejects and problems == read:
-        raise all_rejected(log, read + refused, rejects)
+        raise _all_rejected(log, read + refused, rejects)
     corrected = database.rows("ingest/corrected_logs") if any_known else []
     report = BatchReport(
         source=log.label,
@@ -344,30 +345,54 @@ def _store(
         unordered=database.rows("ingest/unordered_users")[0][0],
         nulls_are_values=column_map.null == "value" and log.format == "jsonl",
         account=judged.account,
-        reason=commonest_reason(rejects)[0],
+        reason=_commonest_reason(rejects)[0],
         corrects={source: visits for source, visits, _ in corrected},
         corrected_users={source: users for source, _, users in corrected},
     )
     if corrected:
         database.run("ingest/take_corrected_visits", batch=batch)
-    _add_batch(database, batch, report, log=log, mark=mark)
+    add_batches(database, batch, [(log, mark, report)])
     if rejects:
-        store_rejects(database, batch, rejects)
+        _store_rejects(database, batch, rejects)
     return report
 
 
-def _add_batch(
-    database: Database, batch: int, report: BatchReport, *, log: LogFile, mark: Marks
-) -> None:
-    database.run(
-        "ingest/add_batch",
-        batch=batch,
-        origin=log.origin,
-        ingested_at=datetime.now(UTC).replace(tzinfo=None),
-        digest=mark.digest,
-        content=mark.content,
-        bytes=mark.bytes,
-        beginning=mark.beginning,
-        **report.to_json() | {"account": report.account and report.account.to_text()},
+def _commonest_reason(rejects: Sequence[Reject]) -> tuple[str, int]:
+    """Return why most records were rejected, and how many; none for no records."""
+    return next(iter(Counter(reject.reason for reject in rejects).most_common(1)), ("", 0))
+
+
+def _all_rejected(log: LogFile, records: int, rejects: Sequence[Reject]) -> InputError:
+    """Error of a log of which no record can be stored."""
+    reason, times = _commonest_reason(rejects)
+    first = next(reject.line for reject in rejects if reject.reason == reason)
+    share = "" if times == len(rejects) else "most often "
+    return InputError(
+        f"{log.label}: every record ({records:,}) was rejected, {share}because: {reason}",
+        hint=f"nothing of this file was stored; see its line {first}"
+        + (f"; {RECODE}" if reason == NOT_UTF_8 else ""),
     )
-    database.run("looks/note_first_names")
+
+
+def _rejects_of(database: Database, log: LogFile, collector: Collector) -> tuple[list[Reject], int]:
+    """List the first rejects of the log; count the records that the reader itself refused."""
+    refused = []
+    if database.has_table("reject_errors"):
+        found = database.rows("ingest/refused_records", listed=_LISTED_REJECTS)
+        refused = [Refused(*row) for row in found]
+    rows = dict(database.rows("ingest/problem_rows", most=_LISTED_REJECTS))
+    listed = collector.locate(log, rows, refused) if rows or refused else []
+    # Those of the reader and of the store come one after the other: the lines set the order.
+    first = sorted(listed, key=lambda reject: reject.line)[:_LISTED_REJECTS]
+    return [replace(one, line=one.line + log.lines_before) for one in first], len(refused)
+
+
+def _store_rejects(database: Database, batch: int, rejects: Sequence[Reject]) -> None:
+    """Keep the first rejects of a log, in masked form."""
+    database.run(
+        "ingest/add_rejects",
+        batch=batch,
+        lines=[reject.line for reject in rejects],
+        reasons=[reject.reason for reject in rejects],
+        excerpts=[masked_text(reject.excerpt) for reject in rejects],
+    )

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import UndecidableError
+from fpmonitor.store.database import utc_now
 from fpmonitor.store.snapshot import Window
 from fpmonitor.store.windows import Division, Span, end_of, list_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from fpmonitor.store.database import Database
 
@@ -45,7 +46,7 @@ def kept_windows(
     """
     with database.transaction():
         take_in_changes(database)
-        database.run("windows/ask", question=question, asked_at=_now())
+        database.run("windows/ask", question=question, asked_at=utc_now())
     rows = database.rows("windows/kept", question=question)
     found = {
         since: KeptWindow(
@@ -81,7 +82,7 @@ def keep_windows(
     database: Database, question: str, period: Division, windows: Iterable[KeptWindow]
 ) -> None:
     """Keep what a question found in windows that it read; those that have gone are forgotten."""
-    now = _now()
+    now = utc_now()
     with database.transaction():
         database.run("windows/forget_unread", question=question)
         for window in windows:
@@ -131,7 +132,3 @@ def look_until_now(database: Database) -> None:
 def _drop_marked(database: Database) -> None:
     database.run("windows/drop_changed")
     database.run("windows/add_changed")
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(tzinfo=None)

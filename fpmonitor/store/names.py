@@ -42,7 +42,7 @@ def say_names(database: Database, names: Mapping[str, str], *, logged: bool = Fa
     for column in names:
         if column not in known:
             raise UnknownNameError("name in the logs", column, known)
-    apis = apis_of(names)
+    apis = apis_of(names)  # all are checked before the first is stored
     with database.transaction():
         for column, api in apis.items():
             database.run("names/say", prefix=_PREFIX, column=column, api=api)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fpmonitor.store.staging import value_columns, values_of_column
+from fpmonitor.store.staging import cells_of_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,13 +54,10 @@ def store_observations(
         contested()
         return bool(known)
     # API by API: neighbouring rows then differ in the visit alone, which packs ten times better.
-    for name, column in zip(scan.apis, value_columns(scan), strict=True):
-        if name not in apis:
-            continue
-        value = values_of_column(scan, column)
-        database.run("ingest/add_fresh_observations", fragments=value, api=apis[name], last=last)
+    for cells in cells_of_columns(database, scan, apis):
+        database.run("ingest/add_fresh_observations", fragments=cells, last=last)
         if repeats:
-            database.run("ingest/contest_wide", fragments=value, api=apis[name])
+            database.run("ingest/contest_wide", fragments=cells)
             contested()
     return bool(known)
 

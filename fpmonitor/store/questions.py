@@ -6,13 +6,14 @@ A question and its answer are values that stand for JSON.
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.errors import StoreError
+from fpmonitor.store.database import utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from fpmonitor.store.database import Database
 
@@ -52,9 +53,9 @@ def stored_questions(database: Database) -> list[tuple[datetime, Any, Any]]:
 
 
 def _add(database: Database, question: str, answer: str | None) -> None:
-    now = datetime.now(UTC).replace(tzinfo=None)
-    database.run("questions/add", asked_at=now, question=question, answer=answer)
+    database.run("questions/add", asked_at=utc_now(), question=question, answer=answer)
 
 
 def _text(content: Any) -> str:
+    # In one order: a registered question is known again by its text.
     return json.dumps(content, sort_keys=True, ensure_ascii=False)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import duckdb
 
 from fpmonitor.errors import InputError
 from fpmonitor.store.accounts import account_for, are_apart, set_aside
-from fpmonitor.store.batches import BatchReport, repeated_batch
+from fpmonitor.store.batches import BatchReport, add_batches, repeated_batch
 from fpmonitor.store.observations import NotApartError, store_observations
 from fpmonitor.store.readings import (
     Marks,
@@ -185,37 +184,10 @@ def _store_together(
             logs.items(), accounts, counted, strict=True
         )
     }
-    _add_batches(database, batches, reports)
-    database.run("looks/note_first_names")
+    add_batches(database, first, [(logs[mark], mark, reports[mark]) for mark in logs])
     return reports
 
 
 def _records_of(log: LogFile) -> int:
     """Count the lines of a log, of which the head is the whole, that are not blank."""
     return sum(bool(line.strip(b" \t\r\n")) for line in log.head.split(b"\n"))
-
-
-def _add_batches(
-    database: Database, batches: Sequence[int], reports: Mapping[Marks, BatchReport]
-) -> None:
-    """Record logs that were stored together: their numbers, and by marks what was stored."""
-    listed = list(reports.values())
-    database.run(
-        "ingest/add_batches",
-        batches=batches,
-        digests=[mark.digest for mark in reports],
-        contents=[mark.content for mark in reports],
-        bytes=[mark.bytes for mark in reports],
-        beginnings=[mark.beginning for mark in reports],
-        unordered=[report.unordered for report in listed],
-        sources=[report.source for report in listed],
-        collector=listed[0].collector,
-        ingested_at=datetime.now(UTC).replace(tzinfo=None),
-        read=[report.read for report in listed],
-        stored=[report.stored for report in listed],
-        duplicates=[report.duplicates for report in listed],
-        users=[report.users for report in listed],
-        apis=[report.apis for report in listed],
-        seconds=listed[0].seconds,
-        accounts=[report.account and report.account.to_text() for report in listed],
-    )

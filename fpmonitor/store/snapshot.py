@@ -242,16 +242,6 @@ class Visits:
     order_of: NDArray[np.int64] | None
 
 
-def order_in_time(
-    ids: NDArray[np.int64], moments: NDArray[np.int64], *, first: int, size: int
-) -> NDArray[np.int64]:
-    """Place of each visit number from `first` on in the order of time."""
-    order = np.lexsort((ids, moments))
-    order_of = np.zeros(size, dtype=np.int64)
-    order_of[ids[order] - first] = np.arange(len(ids))
-    return order_of
-
-
 def latest_values(
     database: Database, visits: Visits, api_ids: Iterable[int]
 ) -> Iterator[NDArray[np.unsignedinteger[Any]]]:
@@ -260,16 +250,18 @@ def latest_values(
     Of equal times the last that was stored counts. Most visits tell all APIs: rows that were found
     for one are not looked for again.
     """
-    last, order = visits.first + len(visits.row_of) - 1, None
+    last = visits.first + len(visits.row_of) - 1
+    rows, chosen = _order_of(visits, np.zeros(0, dtype=np.int64))
     told: NDArray[np.generic] = np.zeros(0, dtype=np.int32)
     for api_id in api_ids:
         arrays = database.arrays(
             "snapshot/observations_of_api", api=api_id, first=visits.first, last=last
         )
         ids = np.asarray(arrays["visit_id"])
-        if order is None or not np.array_equal(ids, told):
-            told, order = ids, _order_of(visits, ids.astype(np.int64) - visits.first)
-        yield order.latest(np.asarray(arrays["value_id"]))
+        if not np.array_equal(ids, told):
+            told = ids
+            rows, chosen = _order_of(visits, ids.astype(np.int64) - visits.first)
+        yield _in_order(np.asarray(arrays["value_id"]), visits.users, rows, chosen)
 
 
 def latest_of(
@@ -279,27 +271,31 @@ def latest_of(
 
     Each is of the visit with the number `places` beyond the lowest; others may be of other visits.
     """
-    return _order_of(visits, places).latest(values)
+    return _in_order(values, visits.users, *_order_of(visits, places))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Order:
-    """Observations in the order in which they count, the latest of each user last."""
-
-    places: NDArray[np.intp] | None  # Of the observations that count; null for all, as they come.
-    rows: NDArray[np.int64]  # Rows of their users.
-    users: int
-
-    def latest(self, values: NDArray[np.integer[Any]]) -> NDArray[np.unsignedinteger[Any]]:
-        """Value of every user, 0 where absent; in few bytes, which are set many times faster."""
-        values = values.astype(np.min_scalar_type(int(values.max(initial=0))))
-        latest = np.zeros(self.users, dtype=values.dtype)
-        # numpy assigns in order: of several values of a user the last one stays.
-        latest[self.rows] = values if self.places is None else values[self.places]
-        return latest
+def _in_order(
+    values: NDArray[np.integer[Any]],
+    users: int,
+    rows: NDArray[np.int64],
+    chosen: NDArray[np.intp] | None,
+) -> NDArray[np.unsignedinteger[Any]]:
+    """Value of every user, 0 where absent; arguments as of `_order_of`."""
+    # In few bytes, which are set many times faster.
+    values = values.astype(np.min_scalar_type(int(values.max(initial=0))))
+    latest = np.zeros(users, dtype=values.dtype)
+    # numpy assigns in order: of several values of a user the last one stays.
+    latest[rows] = values if chosen is None else values[chosen]
+    return latest
 
 
-def _order_of(visits: Visits, places: NDArray[np.int64]) -> _Order:
+def _order_of(
+    visits: Visits, places: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.intp] | None]:
+    """Order observations, the latest of each user last.
+
+    Returns the rows of their users, and the places of those that count; null for all, as they come.
+    """
     rows, chosen = visits.row_of[places], None
     if len(visits.ids) < len(visits.row_of):
         chosen = np.flatnonzero(rows >= 0)
@@ -308,27 +304,28 @@ def _order_of(visits: Visits, places: NDArray[np.int64]) -> _Order:
         times = visits.order_of[places if chosen is None else places[chosen]]
         in_time = np.argsort(times, kind="stable")
         chosen = in_time if chosen is None else chosen[in_time]
-    return _Order(chosen, rows if chosen is None else rows[chosen], visits.users)
+    return rows if chosen is None else rows[chosen], chosen
 
 
 def visits_of_users(
     database: Database, statement: str, **bounds: Any
 ) -> tuple[Visits, NDArray[np.int64]]:
-    """Visits that a statement selects, in the order of their numbers, and the users of the rows."""
+    """Visits that a statement selects, and the users of the rows, in the order of their numbers."""
     arrays = database.arrays(statement, **bounds)
     ids = np.asarray(arrays["visit_id"], dtype=np.int64)
     if not len(ids):
         return Visits(ids, 0, 0, ids, None), ids
     user_ids, rows = distinct(np.asarray(arrays["user_id"], dtype=np.int64))
-    first, size = int(ids[0]), int(ids[-1] - ids[0]) + 1
-    row_of = np.full(size, -1, dtype=np.int64)
+    first = int(ids.min())
+    row_of = np.full(int(ids.max()) - first + 1, -1, dtype=np.int64)
     row_of[ids - first] = rows
     if len(user_ids) == len(ids):
         return Visits(ids, len(user_ids), first, row_of, None), user_ids
     # Without a time, which is the lowest number here, a visit is before all others, and among its
     # like in the order of storing.
-    time = np.asarray(arrays["time"]).astype(np.int64)
-    order_of = order_in_time(ids, time, first=first, size=size)
+    order = np.lexsort((ids, np.asarray(arrays["time"]).astype(np.int64)))
+    order_of = np.zeros(len(row_of), dtype=np.int64)
+    order_of[ids[order] - first] = np.arange(len(ids))
     return Visits(ids, len(user_ids), first, row_of, order_of), user_ids
 
 

@@ -57,7 +57,6 @@ TABLES = (
 _FIRST_TABLES = TABLES[:9]  # those of schema 1; exports of older schemas may lack the others
 _PAST_TABLES = frozenset({"certified_check"})  # that they may have
 _FIRST_WITH_LOOKS = 10  # schema
-_BLOCK = 1 << 22
 _MANIFEST_BYTES = 1_000_000
 # In this order: each uses what those before have made.
 _MERGE_BATCHES = ("transfer/add_batches", "transfer/add_rejects", "transfer/add_forgotten")
@@ -112,14 +111,6 @@ class ExportManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     made: str  # When, ISO 8601, UTC.
     digest: str  # Digest of the data, from `read_content`.
     files: dict[str, ExportedFile]  # Table -> its file, which is named after it.
-
-
-@dataclass(frozen=True, slots=True)
-class Export:
-    """A folder of exported data whose files were checked."""
-
-    folder: Path
-    manifest: ExportManifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,14 +186,11 @@ def _count(database: Database, table: str) -> int:
 
 
 def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_export(folder: Path) -> Export:
+def read_export(folder: Path) -> ExportManifest:
     """Check that a folder is an export, and that its files are as they were written.
 
     The digests find mistakes and damage; they do not protect from anyone who can write there.
@@ -220,7 +208,7 @@ def read_export(folder: Path) -> Export:
     _check_names(folder, manifest)
     for table, file in manifest.files.items():
         _check_file(folder / f"{table}.parquet", file)
-    return Export(folder, manifest)
+    return manifest
 
 
 def _check_names(folder: Path, manifest: ExportManifest) -> None:
@@ -267,8 +255,8 @@ def _damaged(folder: Path, what: str) -> InputError:
     return InputError(f"{folder} is not an intact export: {what}", hint="nothing was stored")
 
 
-def import_data(database: Database, export: Export) -> ImportReport:
-    """Store exported data in one transaction: all that is new, or nothing.
+def import_data(database: Database, folder: Path, manifest: ExportManifest) -> ImportReport:
+    """Store data of a folder that `read_export` read in one transaction: all that is new, or none.
 
     An empty database becomes a copy, with the same keys of digests. Another one must have those
     keys, since its users could not be recognised otherwise. Batches that were stored there before
@@ -279,14 +267,14 @@ def import_data(database: Database, export: Export) -> ImportReport:
             stored.
         StoreError: The database cannot be written; nothing is stored.
     """
-    with database.transaction(), _shown(database, export):
+    with database.transaction(), _shown(database, folder, manifest):
         before = {table: _count(database, table) for table in ("user", "visit", "observation")}
         try:
-            fresh, known = _take_all(database, export)
+            fresh, known = _take_all(database, folder, manifest)
         except (duckdb.Error, SchemaError) as error:
             # Its message may show values.
             what = f"its tables do not fit ({type(error).__name__})"
-            raise _damaged(export.folder, what) from error
+            raise _damaged(folder, what) from error
         after = {table: _count(database, table) - rows for table, rows in before.items()}
     return ImportReport(
         batches=fresh,
@@ -298,15 +286,16 @@ def import_data(database: Database, export: Export) -> ImportReport:
 
 
 @contextmanager
-def _shown(database: Database, export: Export) -> Iterator[None]:
+def _shown(database: Database, folder: Path, manifest: ExportManifest) -> Iterator[None]:
     """Let statements read the files as views `arrived_<table>`."""
     for table in TABLES:
         names = {"arrived": f"arrived_{table}", "table": quote_name(table)}
-        if table in export.manifest.files:
-            file = quote_path(export.folder.absolute() / f"{table}.parquet")
+        if table in manifest.files:
+            file = quote_path(folder.absolute() / f"{table}.parquet")
             database.run("transfer/show_file", fragments=names | {"file": file})
         else:
             database.run("transfer/show_nothing", fragments=names)
+    # No `finally`: after an error no statement runs, and the transaction takes the views along.
     yield
     for table in TABLES:
         database.run("transfer/hide", fragments={"arrived": f"arrived_{table}"})
@@ -314,19 +303,19 @@ def _shown(database: Database, export: Export) -> Iterator[None]:
         database.run("transfer/drop_scratch", fragments={"scratch": table})
 
 
-def _take_all(database: Database, export: Export) -> tuple[int, int]:
+def _take_all(database: Database, folder: Path, manifest: ExportManifest) -> tuple[int, int]:
     """Store what is new; return the number of new batches and of known ones."""
     here, arrived = _settings(database, "meta"), _settings(database, "arrived_meta")
     is_empty = not any(_count(database, table) for table in TABLES if table != "meta")
     if here.keys() - arrived.keys() or not (is_empty or here == arrived):
         raise InputError(
-            f"{database.path} and {export.folder} have different keys of digests: "
+            f"{database.path} and {folder} have different keys of digests: "
             "their users, or their values, cannot be matched",
             hint="import into a new database, or ingest the logs themselves",
         )
     if not is_empty:
         return _merge(database)
-    _copy(database, export.folder, export.manifest)
+    _copy(database, folder, manifest)
     return _count(database, "batch"), 0
 
 

@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import msgspec
 
 from fpmonitor.errors import InputError
-from fpmonitor.safe_files import read_toml
+from fpmonitor.safe_files import canonical_text, json_or_none, read_toml
 
-_VERSION = re.compile(r"([0-9]+)(?:[._][0-9]+)+")
+# Not from within a number: tried from each of its digits, time grew with their square.
+_VERSION = re.compile(r"(?<![0-9])([0-9]+)(?:[._][0-9]+)+")
 _GREASE = re.compile(r"Not[^A-Za-z]?A[^A-Za-z]?Brand|\bNot.{0,3}Brand|GREASE", re.IGNORECASE)
 _BRAND = re.compile(r'"(?:[^"\\]|\\.)*"(?:;v="[^"]*")?')
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
@@ -89,7 +90,7 @@ def _without_grease(text: str) -> str:
         items_left = [
             item for item in items if not _GREASE.search(json.dumps(item, ensure_ascii=False))
         ]
-        return _canonical(sorted(items_left, key=_canonical))
+        return canonical_text(sorted(items_left, key=canonical_text))
     brands = [brand for brand in _BRAND.findall(text) if not _GREASE.search(brand)]
     return ", ".join(sorted(brands))
 
@@ -97,22 +98,13 @@ def _without_grease(text: str) -> str:
 def _sorted_list(text: str) -> str:
     items = _json_list(text)
     if items is not None:
-        return _canonical(sorted(items, key=_canonical))
+        return canonical_text(sorted(items, key=canonical_text))
     return ",".join(sorted(part.strip() for part in text.split(",")))
 
 
 def _json_list(text: str) -> list[Any] | None:
-    if not text.startswith("["):
-        return None
-    try:
-        items: list[Any] = json.loads(text)
-    except ValueError:
-        return None
+    items: list[Any] | None = json_or_none(text) if text.startswith("[") else None
     return items
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def read_transforms(path: Path) -> Mapping[str, Transform]:

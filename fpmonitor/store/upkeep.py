@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -17,6 +17,7 @@ from fpmonitor.store.batches import list_batches
 from fpmonitor.store.checkpoint import by_hand_only, checkpoint, undo_unfinished
 from fpmonitor.store.checks import doubt_lists
 from fpmonitor.store.content import read_content
+from fpmonitor.store.database import utc_now
 from fpmonitor.store.encryption import attach
 from fpmonitor.store.files import (
     NO_PATIENCE,
@@ -29,7 +30,7 @@ from fpmonitor.store.files import (
 from fpmonitor.store.kept_windows import drop_forgotten, look_until_now
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from fpmonitor.store.content import Content
@@ -49,19 +50,11 @@ _DELETIONS = (  # in this order: each looks at what the one before has left
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
-    """A contradiction, and how often it was found."""
-
-    what: str
-    found: int
-
-
-@dataclass(frozen=True, slots=True)
 class Verification:
-    """The content of a database, and contradictions: in a sound one, each is found 0 times."""
+    """The content of a database, and how often each contradiction was found: 0 times if sound."""
 
     content: Content
-    flaws: list[Flaw]
+    flaws: Mapping[str, int]
 
 
 def verify_database(database: Database) -> Verification:
@@ -70,20 +63,17 @@ def verify_database(database: Database) -> Verification:
     Raises:
         StoreError: A part of the file cannot be read; it says which table cannot.
     """
+    # Before any statement on several of them: an error then names the damaged table.
     for table in database.tables():
         try:
             database.rows("upkeep/read_table", fragments={"table": quote_name(table)})
         except StoreError as error:
             raise StoreError(f"table {table}: {error.message}", hint=error.hint) from error
     content = read_content(database)
-    flaws = [Flaw(*row) for row in database.rows("upkeep/orphans")]
-    return Verification(content, [*flaws, _repeated_observations(database)])
-
-
-def _repeated_observations(database: Database) -> Flaw:
     apis = [api for api, _ in database.rows("snapshot/apis")]
-    found = sum(database.rows("upkeep/repeated_observations", api=api)[0][0] for api in apis)
-    return Flaw("observations that occur twice", found)
+    twice = sum(database.rows("upkeep/repeated_observations", api=api)[0][0] for api in apis)
+    flaws = dict(database.rows("upkeep/orphans"))
+    return Verification(content, flaws | {"observations that occur twice": twice})
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +131,7 @@ def let_in(database: Database, user: str) -> None:
     """Let a user who was forgotten be stored again."""
     with database.transaction():
         database.run("upkeep/let_in", key=database.meta("user_key"), user=user)
-        now = datetime.now(UTC).replace(tzinfo=None)
-        doubt_lists(database, first=0, last=now)
+        doubt_lists(database, first=0, last=utc_now())
 
 
 def forget_key(database: Database, key: str) -> int:
@@ -181,6 +170,7 @@ def _forget(database: Database, *, may_return: bool = True) -> int:
     if number:
         if may_return:
             doubt_lists(database, first=first, last=last)
+        # Before they go: their times tell which windows change.
         drop_forgotten(database)
         for statement in _DELETIONS:
             database.run(statement)
@@ -221,6 +211,7 @@ def compact_database(
             connection.execute("COPY FROM DATABASE old TO new")
             connection.execute("CHECKPOINT new")
             connection.execute("DETACH new")
+            # On disk before it takes the name: a power failure leaves the old file or this one.
             sync(made)
             made.replace(path)
             sync(path.absolute().parent)

@@ -46,6 +46,7 @@ class Notice:
 def digest_of_reading(database: Database, collector: str | None, column_map: ColumnMap) -> str:
     """Digest of all that decides how a log is read: options, and what the database calls APIs."""
     parts = [collector, asdict(column_map), known_names(database)]
+    # Sets, such as the ignored columns, have another order in each process.
     content = json.dumps(parts, sort_keys=True, default=sorted)
     return hashlib.sha256(content.encode()).hexdigest()
 

@@ -21,10 +21,9 @@ from fpmonitor.store.snapshot import (
     ABSENT,
     Visits,
     Window,
-    distinct,
     latest_values,
     naive_utc,
-    order_in_time,
+    visits_of_users,
 )
 
 if TYPE_CHECKING:
@@ -142,14 +141,6 @@ def _list_parts(database: Database, division: Division, window: Window) -> tuple
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class WindowRows:
-    """Users of a window: their numbers, int64, and the codes of each API, in the same order."""
-
-    people: NDArray[np.int64]
-    codes: dict[str, NDArray[np.unsignedinteger[Any]]]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
     """A calendar window that is not checked, and why; the times as of `Span`."""
@@ -239,8 +230,10 @@ def has_users(database: Database, api_id: int, least: int) -> bool:
     return bool(users >= least)
 
 
-def read_window(database: Database, span: Span, apis: Sequence[str]) -> WindowRows:
-    """Codes of some APIs of every user of a window; an empty array each where it holds no user.
+def read_window(
+    database: Database, span: Span, apis: Sequence[str]
+) -> tuple[NDArray[np.int64], dict[str, NDArray[np.unsignedinteger[Any]]]]:
+    """Read the users of a window: their numbers, int64, and the codes of each API in their order.
 
     Args:
         apis: Their codes mean the same in every window.
@@ -252,55 +245,23 @@ def read_window(database: Database, span: Span, apis: Sequence[str]) -> WindowRo
     for api in apis:
         if api not in known:
             raise UnknownNameError("API", api, known)
-    visits, people = _read_visits(database, span)
+    visits, people = _visits_of(database, span)
     numbers = [known[api] for api in apis]
     latest = dict(zip(apis, latest_values(database, visits, numbers), strict=True))
     observed = _observed(database, span, visits, latest)
     observed_codes = {api: codes[observed] for api, codes in latest.items()}
-    return WindowRows(
-        people=people[observed] if latest else people[:0],
-        codes={
-            api: codes.astype(np.min_scalar_type(int(codes.max(initial=0))))
-            for api, codes in observed_codes.items()
-        },
-    )
+    return people[observed] if latest else people[:0], {
+        api: codes.astype(np.min_scalar_type(int(codes.max(initial=0))))
+        for api, codes in observed_codes.items()
+    }
 
 
-def _read_visits(database: Database, span: Span) -> tuple[Visits, NDArray[np.int64]]:
-    """Read visits, and give each user a row; return the users of the rows as well."""
+def _visits_of(database: Database, span: Span) -> tuple[Visits, NDArray[np.int64]]:
+    """Visits of a window, and the users of its rows."""
     if span.column is None:
-        arrays = database.arrays("windows/visits", **span.bounds)
-    else:
-        arrays = database.arrays(
-            "windows/part_visits", fragments={"part": span.column}, part=span.part, **span.bounds
-        )
-    ids = np.asarray(arrays["visit_id"], dtype=np.int64)
-    user_ids = np.asarray(arrays["user_id"], dtype=np.int64)
-    row_of = np.full(span.last - span.first + 1, -1, dtype=np.int64)
-    users = _count_distinct(user_ids)
-    if users == len(ids):
-        row_of[ids - span.first] = np.arange(users)
-        return Visits(ids, users, span.first, row_of, None), user_ids
-    people, rows = distinct(user_ids)
-    row_of[ids - span.first] = rows
-    arrays = database.arrays("windows/moments", **span.bounds)
-    order_of = order_in_time(
-        np.asarray(arrays["visit_id"], dtype=np.int64),
-        np.asarray(arrays["moment"], dtype=np.int64),
-        first=span.first,
-        size=len(row_of),
-    )
-    return Visits(ids, users, span.first, row_of, order_of), people
-
-
-def _count_distinct(numbers: NDArray[np.int64]) -> int:
-    """Count by marks where the numbers lie close enough, which is many times cheaper."""
-    first, last = int(numbers.min(initial=0)), int(numbers.max(initial=0))
-    if last - first > 64 * len(numbers):
-        return len(np.unique(numbers))
-    marks = np.zeros(last - first + 1, dtype=np.bool_)
-    marks[numbers - first] = True
-    return int(np.count_nonzero(marks))
+        return visits_of_users(database, "windows/visits", **span.bounds)
+    part = {"fragments": {"part": span.column}, "part": span.part}
+    return visits_of_users(database, "windows/part_visits", **part, **span.bounds)
 
 
 def _observed(
@@ -315,10 +276,10 @@ def _observed(
         silent &= column == ABSENT
     if not np.any(silent):
         return slice(None)
-    visits_to_ask = visits.ids[silent[visits.row_of[visits.ids - span.first]]]
+    visits_to_ask = visits.ids[silent[visits.row_of[visits.ids - visits.first]]]
     with database.frame("asked", pl.DataFrame({"visit_id": visits_to_ask})):
         arrays = database.arrays("windows/observed_visits", **span.bounds)
-    observed = visits.row_of[np.asarray(arrays["visit_id"], dtype=np.int64) - span.first]
+    observed = visits.row_of[np.asarray(arrays["visit_id"], dtype=np.int64) - visits.first]
     silent[observed] = False
     return np.asarray(~silent)
 

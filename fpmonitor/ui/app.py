@@ -28,7 +28,7 @@ from fpmonitor.ui.asked import DEFAULT_K, OF_API, PageQuestion, column_map_of
 from fpmonitor.ui.pages import fragment, page, static_routes
 from fpmonitor.ui.words import alone_in_words, sentences, words_of
 from fpmonitor.unit import VISITOR_RULE
-from fpmonitor.vocabulary import meanings
+from fpmonitor.vocabulary import join_names, meanings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -49,6 +49,7 @@ _LOCAL = {"127.0.0.1", "localhost", "[::1]"}
 _JSON = "application/json"
 _MOST_BYTES = 4_000_000
 _MOST_GROUPS = 20
+_MAP = "columns.toml"
 _CHOICES = (
     ("API", "an API"),
     ("ignore", "no API: leave out"),
@@ -84,14 +85,14 @@ def create_app(desk: Desk, token: str) -> Starlette:
         Route("/alone.json", _answered(addresses.alone_json)),
         Route("/exposure", _answered(addresses.exposure)),
         Route("/exposure.json", _answered(addresses.exposure_json)),
-        Route("/why", _answered(addresses.why)),
-        Route("/why.json", _answered(addresses.why_json)),
+        Route("/why", addresses.decided(addresses.why)),
+        Route("/why.json", addresses.decided(addresses.why_json)),
         Route("/decide", _answered(addresses.decide), methods=["POST"]),
-        Route("/decision.json", _answered(addresses.decision_json)),
-        Route("/lists", _answered(addresses.lists)),
-        Route("/lists.json", _answered(addresses.lists_json)),
-        Route("/visitor", _answered(addresses.visitor)),
-        Route("/list/{name}", _answered(addresses.list_file)),
+        Route("/decision.json", addresses.decided(addresses.decision_json)),
+        Route("/lists", addresses.decided(addresses.lists)),
+        Route("/lists.json", addresses.decided(addresses.lists_json)),
+        Route("/visitor", addresses.decided(addresses.visitor)),
+        Route("/list/{name}", addresses.decided(addresses.list_file)),
         *static_routes(),
     ]
 
@@ -128,7 +129,8 @@ class _Owner:
             name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]
         }
         host = headers.get("host", "")
-        if host.rpartition(":")[0] not in _LOCAL:
+        # Browsers name no port where it is 80.
+        if not _LOCAL.intersection((host, host.rpartition(":")[0])):
             return text_refusal(403, "this page is for this machine only")
         origin = headers.get("origin")
         # Compared as it is: to take it apart fails for `http://[`, which anybody can send.
@@ -247,7 +249,7 @@ class _Addresses:
         """Return the column map that the form says."""
         column_map = column_map_of(await _form(request))
         text = await run_in_threadpool(self._desk.map_text, column_map)
-        return _download(text.encode(), "columns.toml", "text/plain")
+        return _download(text.encode(), _MAP, "text/plain")
 
     async def store(self, request: Request) -> Response:
         """Store the logs as the form says."""
@@ -309,36 +311,36 @@ class _Addresses:
 
     # ---- What follows?
 
+    def decided(self, handler: Callable[..., Awaitable[Response]]) -> Handler:
+        """Hand on the decision, and what the address names; before there is one, say so."""
+
+        async def answered(request: Request) -> Response:
+            decision = await run_in_threadpool(self._desk.decision)
+            if decision is None:
+                return text_refusal(404, "nothing is decided yet")
+            return await handler(decision, **request.path_params)
+
+        return _answered(answered)
+
     async def decide(self, request: Request) -> Response:
         """Decide the ticked APIs."""
         question = PageQuestion.of(QueryParams((await _form(request)).get("asked", "")))
         await run_in_threadpool(self._desk.decide, question)
         return RedirectResponse(question.address() + "#lists", 303, headers=PAGE_HEADERS)
 
-    async def decision_json(self, request: Request) -> Response:
+    async def decision_json(self, decision: Decision) -> Response:
         """Return the decision."""
-        del request
-        decision = await run_in_threadpool(self._desk.decision)
-        if decision is None:
-            return text_refusal(404, "nothing is decided yet")
+        del decision  # as its file has it
         return _download(self._desk.decision_file.read_bytes(), "decision.json", _JSON)
 
-    async def lists(self, request: Request) -> Response:
+    async def lists(self, decision: Decision) -> Response:
         """Show what each product would hide."""
-        del request
-        decision = await run_in_threadpool(self._desk.decision)
-        if decision is None:
-            return text_refusal(404, "nothing is decided yet")
         found, is_current = await run_in_threadpool(self._desk.lists, decision)
         command = self._export_command("ublock")
         return fragment("lists.html", lists=found, is_current=is_current, command=command)
 
-    async def lists_json(self, request: Request) -> Response:
+    async def lists_json(self, decision: Decision) -> Response:
         """Return what each product would hide."""
-        del request
-        decision = await run_in_threadpool(self._desk.decision)
-        if decision is None:
-            return text_refusal(404, "nothing is decided yet")
         found, _ = await run_in_threadpool(self._desk.lists, decision)
         rows = []
         for one in found:
@@ -347,40 +349,24 @@ class _Addresses:
             rows.append(row | ({} if headline is None else asdict(headline)))
         return JSONResponse(rows, headers=PAGE_HEADERS)
 
-    async def why(self, request: Request) -> Response:
+    async def why(self, decision: Decision) -> Response:
         """Show why APIs are withheld, and what would change that."""
-        del request
-        decision = await run_in_threadpool(self._desk.decision)
-        if decision is None:
-            return text_refusal(404, "nothing is decided yet")
         found = await run_in_threadpool(self._desk.withheld, decision)
         return fragment("why.html", found=found, decision=decision, unit=decision.unit)
 
-    async def why_json(self, request: Request) -> Response:
+    async def why_json(self, decision: Decision) -> Response:
         """Return why APIs are withheld, and what would change that."""
-        del request
-        decision = await run_in_threadpool(self._desk.decision)
-        if decision is None:
-            return text_refusal(404, "nothing is decided yet")
         found = await run_in_threadpool(self._desk.withheld, decision)
         return JSONResponse([one.to_json() for one in found], headers=PAGE_HEADERS)
 
-    async def visitor(self, request: Request) -> Response:
+    async def visitor(self, decision: Decision) -> Response:
         """Show the page for visitors, whose own policy lets it send nothing."""
-        del request
-        decision = await run_in_threadpool(self._desk.decision)
-        if decision is None:
-            return text_refusal(404, "nothing is decided yet")
         result = await run_in_threadpool(self._desk.list_of, decision, "visitor-page")
         policy = {"Content-Security-Policy": "frame-ancestors 'none'", "Cache-Control": "no-store"}
         return HTMLResponse(result.text, headers=PAGE_HEADERS | policy)
 
-    async def list_file(self, request: Request) -> Response:
+    async def list_file(self, decision: Decision, name: str) -> Response:
         """Return one list: a file, or an archive of several."""
-        name = request.path_params["name"]
-        decision = await run_in_threadpool(self._desk.decision)
-        if decision is None:
-            return text_refusal(404, "nothing is decided yet")
         result = await run_in_threadpool(self._desk.list_of, decision, name)
         if not result.files:
             ending = "html" if name == "visitor-page" else "txt"
@@ -395,6 +381,8 @@ class _Addresses:
 
     def _ingest_command(self, column_map: ColumnMap) -> str:
         words = ["fpmonitor", "ingest", *self._desk.logs, "--db", str(self._desk.db)]
+        if "source" in column_map.columns:  # which no option says: the map is to be downloaded
+            return shlex.join([*words, "--columns", _MAP])
         for field, name in column_map.columns.items():
             words += [f"--{field}", name]
         words += ["--visitor"] * column_map.visitor
@@ -405,27 +393,33 @@ class _Addresses:
         return shlex.join(words)
 
     def _exposure_command(self, page_question: PageQuestion, explored: Explored) -> str:
-        words = ["fpmonitor", "exposure", "--apis", ",".join(explored.apis)]
+        words = ["fpmonitor", "exposure", "--apis", join_names(explored.apis)]
         words += ["--k", str(page_question.k), "--db", str(self._desk.db)]
         words += ["--population", str(page_question.population)] * (
             page_question.population is not None
         )
         words += ["--rows-are-users"] * page_question.rows_are_users
-        words += ["--given", page_question.given] * bool(page_question.given)
+        words += ["--given", join_names([page_question.given])] * bool(page_question.given)
         return shlex.join(words)
 
     def _exposure_python(self, page_question: PageQuestion, explored: Explored) -> str:
-        population = "" if page_question.population is None else f", n={page_question.population}"
+        keeper, size, taken = "log", "n", ""
+        if page_question.rows_are_users:  # which a `Log` cannot be told
+            keeper, size = "log.monitor", "population"
+            taken = ", sample=fp.SampleModel(rows_are_users=True)"
+        population = page_question.population
+        named = "" if population is None else f", {size}={population}"
         given = f", given=[{page_question.given!r}]" if page_question.given else ""
+        asked = f"[{list(explored.apis)!r}], k={page_question.k}{named}{taken}{given}"
         return (
             "import fpmonitor as fp\n\n"
             f"log = fp.Log({str(self._desk.db)!r})\n"
-            f"log.exposure([{list(explored.apis)!r}], k={page_question.k}{population}{given})"
+            f"{keeper}.exposure({asked})"
         )
 
     def _decide_command(self, decision: Decision) -> str:
         policy = decision.policy
-        words = ["fpmonitor", "decide", "--candidates", ",".join(policy.candidates)]
+        words = ["fpmonitor", "decide", "--candidates", join_names(policy.candidates)]
         words += ["--k", str(policy.k), "--population", str(policy.population)]
         words += ["--budget", repr(policy.budget), "--db", str(self._desk.db)]
         words += ["--rows-are-users"] * policy.sample.rows_are_users

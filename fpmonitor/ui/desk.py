@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fpmonitor.answers.crowds import shared_crowds
-from fpmonitor.answers.decide import question_of
+from fpmonitor.answers.decide import users_meant
 from fpmonitor.answers.exposure import ExposureDetails, report_exposures
 from fpmonitor.answers.preview import limits_of_left
 from fpmonitor.answers.withheld import Withheld, explain_withheld
@@ -25,7 +25,7 @@ from fpmonitor.plugins import EXPORTERS, load_plugin, plugin_names
 from fpmonitor.population.evidence import Seen, find_lack, lack_in_words
 from fpmonitor.render.output import to_json
 from fpmonitor.safe_files import write_bytes
-from fpmonitor.store.files import NO_PATIENCE, Patience
+from fpmonitor.store.files import NO_PATIENCE, Patience, state_of_database
 from fpmonitor.store.followed import Follower
 from fpmonitor.ui.asked import DEFAULT_K, PageQuestion
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from fpmonitor.answers.cohorts import CohortReport
     from fpmonitor.decide.decision import Decision
     from fpmonitor.logs.column_map import ColumnMap
+    from fpmonitor.policy import SampleModel
     from fpmonitor.population.exposure_index import ExposureIndex, IndexedExposure
-    from fpmonitor.population.population import Population
     from fpmonitor.question import Question
     from fpmonitor.store.accounts import Judged
     from fpmonitor.store.batches import BatchReport
@@ -130,21 +130,15 @@ class Desk:
         self._key_file, self._patience = key_file, patience
         self._lock = threading.RLock()
         self._follower = Follower()
-        self._followed: tuple[int, int] | None = None  # state of the file that it has read
-        self._indexes: dict[tuple[object, ...], _Held] = {}  # one for each way to take rows
-        self._stored: tuple[tuple[int, ...], Stored | None] | None = None
-
-    def _state(self) -> tuple[int, int]:
-        """Return what changes when anybody writes to the file."""
-        # Both: a file may be written to twice within the resolution of its time.
-        status = self.db.stat()
-        return status.st_mtime_ns, status.st_size
+        self._followed: object = None  # state of the file that it has read
+        self._indexes: dict[tuple[object, SampleModel], _Held] = {}  # one for each way to take rows
+        self._stored: tuple[object, Stored | None] | None = None
 
     @contextmanager
     def _monitor(self, *, create: bool = False) -> Iterator[Monitor]:
         # One at a time: a process opens a DuckDB file once.
         with self._lock:
-            before = self._state() if self.db.exists() else None
+            before = state_of_database(self.db)
             # Somebody wrote since the users were read: they are read anew.
             if before != self._followed:
                 self._follower = Follower()
@@ -155,7 +149,7 @@ class Desk:
                 monitor.follower = self._follower
                 yield monitor
             # What wrote anything is read anew: another program may have written after it.
-            self._followed = before if before == self._state() else None
+            self._followed = before if before == state_of_database(self.db) else None
 
     def warm(self) -> None:
         """Read the users before anybody asks, so that the first tick is answered as the next."""
@@ -184,7 +178,7 @@ class Desk:
         """Return what the database holds; null before the first log."""
         if not self.db.exists():
             return None
-        state = (*self._state(), k)
+        state = state_of_database(self.db), k
         with self._lock:
             if self._stored is None or self._stored[0] != state:
                 with self._monitor() as monitor:
@@ -251,10 +245,11 @@ class Desk:
         """Hold the users whom a question takes as long as nobody writes to the file."""
         if not self.db.exists():
             raise InputError("no log is stored yet", hint="store one on this page first")
-        if (found := self._indexes.get((*self._state(), question.sample))) is not None:
+        state = state_of_database(self.db), question.sample
+        if (found := self._indexes.get(state)) is not None:
             return found
         with self._lock:
-            state = (*self._state(), question.sample)
+            state = state_of_database(self.db), question.sample
             if (found := self._indexes.get(state)) is not None:  # read while this one waited
                 return found
             with self._monitor() as monitor:
@@ -266,7 +261,7 @@ class Desk:
                     seen=users.seen(apis),
                 )
             # What was read of an earlier state of the file leaves the memory.
-            alive = {key: one for key, one in self._indexes.items() if key[:2] == state[:2]}
+            alive = {key: one for key, one in self._indexes.items() if key[0] == state[0]}
             self._indexes = alive | {state: entry}
             return entry
 
@@ -304,7 +299,6 @@ class Desk:
         }
         with self._monitor() as monitor:
             users = monitor.population_as(decision)
-            sample = users.for_question(question_of(decision), decision.policy.candidates)
             options = ExportOptions(measure=limits_of_left(users, decision))
             listed = [
                 _listed(name, exporter, decision, options)
@@ -314,7 +308,7 @@ class Desk:
             ]
             # What hides most comes first.
             listed.sort(key=_hidden, reverse=True)
-            return listed, sample.seal == decision.digest
+            return listed, users_meant(users, decision).seal == decision.digest
 
     def withheld(self, decision: Decision) -> tuple[Withheld, ...]:
         """Tell why APIs are withheld, and what would change that."""
@@ -340,17 +334,14 @@ def _stored(monitor: Monitor, k: int) -> Stored | None:
     except UndecidableError:
         return Stored(batches=batches, unit=monitor.unit, users=0, apis=(), lacks={})
     apis = tuple(monitor.apis(k=k))
+    lacks = users.lacks([line.api for line in apis], k)
     return Stored(
         batches=batches,
         unit=monitor.unit,
         users=users.users,
         apis=apis,
-        lacks=_lacks(users, [line.api for line in apis], k),
+        lacks={api: lack_in_words(lack, k) for api, lack in lacks.items()},
     )
-
-
-def _lacks(users: Population, apis: Sequence[str], k: int) -> dict[str, str]:
-    return {api: lack_in_words(lack, k) for api, lack in users.lacks(apis, k).items()}
 
 
 def _hidden(one: Listed) -> int:

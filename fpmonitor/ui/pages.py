@@ -7,19 +7,18 @@ from functools import cache, partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from fpmonitor.render.decisions import bounds, counted, headline
-from fpmonitor.render.html import chips
-from fpmonitor.render.numbers import between, percent
+from fpmonitor.errors import shortened
+from fpmonitor.render.numbers import between
 from fpmonitor.render.svg import chart_style
-from fpmonitor.serve.pages import PAGE_HEADERS, breakable
+from fpmonitor.serve.pages import PAGE_HEADERS, templates_of
 from fpmonitor.ui.words import alone_in_words, more_users
 from fpmonitor.unit import Unit, spoken
 
 if TYPE_CHECKING:
+    import jinja2
     from starlette.background import BackgroundTask
     from starlette.requests import Request
 
@@ -36,29 +35,11 @@ def static_routes() -> list[Route]:
 
 @cache
 def _templates() -> jinja2.Environment:
-    templates = jinja2.Environment(
-        loader=jinja2.PackageLoader("fpmonitor.ui"),
-        autoescape=True,
-        # A name that is written wrong in a template is an error, not an empty text.
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
+    templates = templates_of(
+        "fpmonitor.ui", alone_in_words=alone_in_words, between=between, more_users=more_users
     )
-    templates.globals |= {
-        "percent": percent,
-        "alone_in_words": alone_in_words,
-        "between": between,
-        "more_users": more_users,
-        "headline": headline,
-        "counted": counted,
-        "bounds": bounds,
-        "chips": chips,
-    }
-    templates.filters |= {"breakable": breakable, "shortened": _shortened}
+    templates.filters["shortened"] = partial(shortened, most=_SHOWN)
     return templates
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 def page(template: str, *, unit: Unit = "user", **values: Any) -> Response:

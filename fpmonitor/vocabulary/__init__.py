@@ -100,15 +100,6 @@ class Variety:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """What a name means: `api` is what fpmonitor calls what `source` calls `name`."""
-
-    source: str
-    name: str
-    api: str
-
-
 @cache
 def entries() -> dict[str, Any]:
     """Return `apis.json` as it is."""
@@ -237,6 +228,11 @@ def split_names(text: str) -> tuple[str, ...]:
             name += character
     names.append(name.strip())
     return tuple(name for name in names if name)
+
+
+def join_names(names: Iterable[str]) -> str:
+    """Join API names as `split_names` divides them: those with a comma stand in quotes."""
+    return ",".join(f'"{name}"' if "," in name else name for name in names)
 
 
 def is_known(api: str) -> bool:
@@ -393,24 +389,20 @@ def _agreed(apis: Iterable[str]) -> tuple[str, ...]:
     return tuple(distinct if len(distinct) == 1 else bases)
 
 
-def resolve(name: str) -> list[Resolution]:
-    """Find what a name means, in any source.
+def resolve(name: str) -> list[tuple[str, str]]:
+    """Find the sources that use a name, and what fpmonitor calls what each means by it.
 
     Raises:
         UnknownNameError: Nobody uses the name; the message lists the nearest.
     """
-    found = [Resolution("fpmonitor", name, name)] if name in known_apis() else []
+    found = [("fpmonitor", name)] if name in known_apis() else []
     instrumented = api_of_instrumented("any", name)
     if not found and not instrumented.startswith("x:"):
-        found.append(Resolution("instrumentation", name, instrumented))
+        found.append(("instrumentation", instrumented))
     sources = entries()["aliases"]
-    found += [
-        Resolution(source, name, sources[source][name])
-        for source in sources
-        if name in sources[source]
-    ]
-    resolved = {resolution.api for resolution in found}
-    found += [Resolution("columns", name, api) for api in meanings(name) if api not in resolved]
+    found += [(source, sources[source][name]) for source in sources if name in sources[source]]
+    resolved = {api for _, api in found}
+    found += [("columns", api) for api in meanings(name) if api not in resolved]
     if not found:
         names = {*known_apis(), *(alias for source in sources for alias in sources[source])}
         names |= entries()["columns"].keys()

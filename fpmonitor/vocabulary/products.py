@@ -35,9 +35,9 @@ class ExportProduct:
     metadata: tuple[str, ...]
     apis: Mapping[str, str]  # Column -> API.
 
-    def marked_by(self, columns: Iterable[str]) -> int:
+    def marked_by(self, keys: set[str]) -> int:
         """Count the columns that only this product has; none where they are too few to tell."""
-        found = len(self.marks & set(map(_key, columns)))
+        found = len(self.marks & keys)
         return found if found >= self.fewest else 0
 
     def api_of(self, column: str) -> str | None:
@@ -97,7 +97,7 @@ def _product(name: str, entry: Mapping[str, Any]) -> ExportProduct:
 
 def product_of(columns: Iterable[str]) -> ExportProduct | None:
     """Return the product of whose export these are columns; null where none tells."""
-    names = list(columns)
+    keys = set(map(_key, columns))
     # Products have columns in common: most marks decide, not the first that fits.
-    best = max(products(), key=lambda product: product.marked_by(names))
-    return best if best.marked_by(names) else None
+    best = max(products(), key=lambda product: product.marked_by(keys))
+    return best if best.marked_by(keys) else None

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 from fpmonitor.errors import UnknownNameError
 from fpmonitor.vocabulary import base_api, entries, known_apis
 from fpmonitor.vocabulary.headers import folded
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """An API, and why it was found: `tells gpu`, `called webGlBasics by fingerprintjs`, `name`."""
-
-    api: str
-    because: str
-
-
-def search_apis(words: str) -> list[Found]:
+def search_apis(words: str) -> list[tuple[str, str]]:
     """Find the APIs that have all of some words in their name, an alias or what they reveal.
 
-    What they tell comes first. Several words must all be there, in any order.
+    What they tell comes first. Several words must all be there, in any order. Each is told with why
+    it was found: `tells gpu`, `called webGlBasics by fingerprintjs`, `name`.
 
     Raises:
         UnknownNameError: No API has them.
@@ -36,7 +28,7 @@ def search_apis(words: str) -> list[Found]:
     if not found:
         raise UnknownNameError("word", words, sorted(entries()["words"]))
     order = sorted(found, key=lambda api: (found[api][0][0], api))
-    return [Found(api=api, because="; ".join(reason for _, reason in found[api])) for api in order]
+    return [(api, "; ".join(reason for _, reason in found[api])) for api in order]
 
 
 def _fit(word: str, reason: tuple[int, str, str]) -> tuple[int, str] | None:

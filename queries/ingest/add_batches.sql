@@ -1,21 +1,22 @@
+-- Logs that were stored: a list of each member, with an entry a log.
 INSERT INTO batch BY NAME
 SELECT
-    unnest($batches::INTEGER[]) AS batch_id,
-    unnest($digests::VARCHAR[]) AS digest,
-    unnest($sources::VARCHAR[]) AS source,
-    $collector AS collector,
+    unnest($batch::INTEGER[]) AS batch_id,
+    unnest($digest::VARCHAR[]) AS digest,
+    unnest($source::VARCHAR[]) AS source,
+    unnest($collector::VARCHAR[]) AS collector,
     $ingested_at AS ingested_at,
     unnest($read::BIGINT[]) AS read,
     unnest($stored::BIGINT[]) AS stored,
     unnest($duplicates::BIGINT[]) AS duplicates,
-    0 AS rejected,
+    unnest($rejected::BIGINT[]) AS rejected,
     unnest($users::BIGINT[]) AS users,
     unnest($apis::BIGINT[]) AS apis,
-    $seconds AS seconds,
-    'user' AS unit,
-    unnest($contents::VARCHAR[]) AS content,
+    unnest($seconds::DOUBLE[]) AS seconds,
+    unnest($unit::VARCHAR[]) AS unit,
+    unnest($content::VARCHAR[]) AS content,
     unnest($bytes::BIGINT[]) AS bytes,
-    unnest($beginnings::VARCHAR[]) AS beginning,
-    unnest($sources::VARCHAR[]) AS origin,
+    unnest($beginning::VARCHAR[]) AS beginning,
+    unnest($origin::VARCHAR[]) AS origin,
     unnest($unordered::BIGINT[]) AS unordered,
-    unnest($accounts::VARCHAR[]) AS account
+    unnest($account::VARCHAR[]) AS account

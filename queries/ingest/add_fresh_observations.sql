@@ -1,6 +1,7 @@
--- Observations of one API in the records of a wide log that are alone in a new visit.
+-- Observations in the records of a wide log that are alone in a new visit, of one API or several.
 INSERT INTO observation
-SELECT ($last + log_value.log_row + 1)::INTEGER, $api::INTEGER, coded_value.value_id
-FROM ({values}) AS log_value
-JOIN coded_value ON coded_value.raw = log_value.{column} AND coded_value.api_id = $api::INTEGER
-ANTI JOIN repeat ON repeat.row = log_value.log_row
+SELECT ($last + cell.log_row + 1)::INTEGER, coded_value.api_id, coded_value.value_id
+FROM ({cells}) AS cell
+JOIN coded_value ON coded_value.raw = cell.raw AND coded_value.api_id = cell.api_id AND coded_value.api_id IN ({apis})
+ANTI JOIN repeat ON repeat.row = cell.log_row
+{order}

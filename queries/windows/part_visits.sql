@@ -1,5 +1,5 @@
 -- Visits of a batch or a source in a window, whose first and last number are known.
-SELECT visit_id, user_id FROM visit
+SELECT visit_id, user_id, "time" FROM visit
 WHERE visit_id BETWEEN $first AND $last
     AND {part} IS NOT DISTINCT FROM $part
     AND {windows/inside}

@@ -266,6 +266,23 @@ def test_screen_has_a_line_for_each_time_and_says_who_came_back(
     assert "They were seen from 2026-01-01 to 2026-01-29: on days without a release" in said
 
 
+def test_a_spreadsheet_has_a_row_for_each_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cell held a list in the spelling of Python, which no spreadsheet reads."""
+    rows = [(u, day, a) for u, a in enumerate(drawn(5)) for day in (1, 8, 15, 29)]
+    database = stored(tmp_path, rows)
+    lines = asked(capsys, database, A, "--followed", "7d,14d")
+    command = ["exposure", A, "--followed", "7d,14d", "--db", database, "--format", "csv"]
+    assert run(command) == 0
+    found = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    for row, line in zip(found, lines, strict=True):
+        assert row["apis"] == A
+        assert {name: float(row[name]) for name in ("days", "any_upper")} == {
+            name: line[name] for name in ("days", "any_upper")
+        }
+
+
 def test_a_week_without_a_release_links_more_and_each_answer_names_its_days(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,13 @@ import pytest
 
 from fpmonitor.answers import renewal
 from fpmonitor.answers.panel import NamedValue, PanelFinding
-from fpmonitor.answers.standing import called_anew, decide_again
+from fpmonitor.answers.standing import (
+    SetStanding,
+    Standing,
+    called_anew,
+    decide_again,
+    next_steps,
+)
 from fpmonitor.cli import run
 from fpmonitor.decide.decision import Confirmation, Decision
 from fpmonitor.decide.evidence import identity_of
@@ -365,6 +371,15 @@ def test_the_command_keeps_what_was_assumed_and_what_was_fixed(decision: Decisio
     for changed in ({"vanished": ["c"]}, {"appeared": ["new"]}):
         assert "--fixed-question" not in decide_again(fixed, Path("db"), **changed)
     assert "--fixed-question" not in decide_again(replace(fixed, registered=True), Path("db"))
+
+
+def test_the_command_on_a_set_above_quotes_names_with_commas(decision: Decision) -> None:
+    above = SetStanding(apis=("a,b", "c"), verdict="block", since="2026-01-01")
+    standing = Standing(outcome="violated", sets=(above,))
+    folder, database = Path("logs"), Path("db")
+    [look, _] = next_steps(decision, standing, by="day", folder=folder, database=database)
+    words = shlex.split(look)
+    assert split_names(words[words.index("--apis") + 1]) == ("a,b", "c")
 
 
 def test_the_command_quotes_names_with_commas(decision: Decision) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import zipfile
@@ -66,6 +67,21 @@ def test_robots_of_all_kinds_are_found_and_people_with_phones_are_none(
     found = signs(tmp_path / "robots", [*ROBOTS.values(), DRIVEN], capsys)
     assert (found["robot"], found["headless"]) == (len(ROBOTS), 1)
     assert signs(tmp_path, list(PEOPLE.values()), capsys)["automated"] == 0
+
+
+def test_a_spreadsheet_has_a_row_for_each_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cell held a list in the spelling of Python, which no spreadsheet reads."""
+    agents = [*ROBOTS.values(), *PEOPLE.values()] * 10
+    db = stored(tmp_path, ({"userAgent": agent, "a": i % 2} for i, agent in enumerate(agents)))
+    asked = ["db", "automation", "--db", db, "--apis", "a", "--apis", "a,userAgent"]
+    shares = answer_of(capsys, *asked)["exposure"]
+    assert run([*asked, "--format", "csv"]) == 0
+    found = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert [row["apis"] for row in found] == ["a", "a,userAgent"]
+    assert [float(row["all"]) for row in found] == [share["all"] for share in shares]
+    assert {row["users"] for row in found} == {str(len(agents))}
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -41,6 +42,19 @@ def cells(table: LogTable, texts: list[Column], values: list[Column]) -> list[tu
     ]
     with in_memory() as connection:
         return connection.execute(f"SELECT {', '.join(listed)} FROM {table.relation}").fetchall()
+
+
+def test_more_members_than_there_may_be_apis_are_shown_to_no_sniffer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB took minutes to find the types of 100,000 members of one record."""
+    many = json.dumps(dict.fromkeys(map(str, range(5_000)), 1))
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"user": "u", "a": "{"x" * 300_000}"}}\n{many}\n', encoding="utf-8")
+    assert json_lines.plain_columns(LogFile(path, "a")) == [Column("a"), Column("user")]
+    path.write_text(f"{many}\n", encoding="utf-8")
+    monkeypatch.setattr(json_lines, "in_memory", pytest.fail)
+    assert json_lines.plain_columns(LogFile(path, "a")) is None
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))

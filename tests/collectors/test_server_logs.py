@@ -550,6 +550,17 @@ def test_strangers_cannot_change_the_form_of_a_log(tmp_path: Path) -> None:
     assert values["http:user-agent"] == {*AGENTS, "sqlmap"}
 
 
+def test_half_a_character_in_a_line_of_a_container_rejects_that_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [json.dumps({"log": COMBINED(i, AGENTS[i % 2])}) for i in range(VISITORS)]
+    broken = json.dumps({"log": COMBINED(VISITORS, "Mozilla/5.0 \ud800")})
+    values = ingested(tmp_path, "\n".join([broken, *lines]) + "\n")
+    assert values["http:user-agent"] == {*AGENTS}
+    [rejected] = answer_of(capsys, "db", "rejects", "--db", str(tmp_path / "db"))
+    assert (rejected["line"], rejected["reason"]) == (1, "not UTF-8")
+
+
 def test_lines_of_no_form_are_rejected_where_they_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

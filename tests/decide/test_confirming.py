@@ -16,6 +16,7 @@ from fpmonitor.answers.decide import asked_question, decide_sets
 from fpmonitor.cli import run
 from fpmonitor.decide import confirming
 from fpmonitor.decide.asked import DecideQuestion
+from fpmonitor.decide.decision import Decision
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.looks import Drawing, decision_criteria
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from fpmonitor.decide.decision import Decision
 
 APIS = ("a", "b", "c", "d", "e")
 USERS = 60_000
@@ -102,7 +102,7 @@ def test_a_registered_question_has_its_level_for_the_search_and_the_others_toget
     users = population(1, 6000)
     question = DecideQuestion(k=10, population=6000, budget=0.3, search_users=1500)
     policy = Policy(k=10, population=6000, budget=0.3, delta=0.05, candidates=APIS)
-    same = asked_question(users, policy, setting="population", missing="value")
+    same = asked_question(users, Decision.begun(policy))
     decision = decide_sets(users, question, registered=[same])
     tested = decision.confirmation
     assert decision.registered

@@ -408,11 +408,12 @@ def test_a_copy_keeps_what_was_registered_and_another_database_does_not_take_it(
         export_data(monitor.database, tmp_path / "dump")
     for path, begin in ((copy, "dump"), (other, "empty")):
         with Monitor(path, create=True) as monitor:
-            import_data(monitor.database, read_export(tmp_path / begin))
+            import_data(monitor.database, tmp_path / begin, read_export(tmp_path / begin))
             monitor.ingest([write_log(tmp_path / "more.jsonl", 40)])
         for _ in range(2):
             with Monitor(path) as monitor:
-                import_data(monitor.database, read_export(tmp_path / "dump"))
+                dump = tmp_path / "dump"
+                import_data(monitor.database, dump, read_export(dump))
     assert kinds(copy) == [("registered", None), ("asked", DELTA / 2)]
     assert kinds(other) == [("asked", DELTA / 2)]
 

@@ -19,9 +19,9 @@ from fpmonitor.cli import run
 from fpmonitor.decide.decision import Decision
 from fpmonitor.errors import InputError
 from fpmonitor.export.levels_js import write
+from fpmonitor.logs.contract import LARGE_VALUE_BYTES
 from fpmonitor.policy import Policy
 from fpmonitor.population.levels import Component, LevelMap, level_words
-from fpmonitor.store.staging import LARGE_VALUE_BYTES
 from tests.firefox import firefox
 from tests.patience import wait
 from tests.stored import stored

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from fpmonitor.cli import run
+from tests.patience import patience
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -51,7 +52,7 @@ def spoken_with(folder: Path, talk: Callable[[Any], Awaitable[Any]], *more: str)
         async with mcp.Client(server) as client:
             return await talk(client)
 
-    return asyncio.run(asyncio.wait_for(main(), 120))
+    return asyncio.run(asyncio.wait_for(main(), patience(120)))
 
 
 def text_of(result: Any) -> str:

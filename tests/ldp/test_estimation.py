@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from fpmonitor.ldp.frequency import (
     estimate_frequencies,
     estimate_from_reports,
     frequency_limits,
-    project_to_simplex,
 )
 from fpmonitor.ldp.mechanisms import (
     LocalHash,
@@ -63,24 +63,34 @@ def test_frequencies_are_those_of_an_independent_library(name: str) -> None:
     mechanism = PROTOCOLS[name](len(other["tally"]), other["epsilon"])
     users, reports = sum(other["tally"]), other["reports"][name]
     found = estimate_frequencies(mechanism, reports["support_counts"], users)
-    assert found.frequencies * users == pytest.approx(reports["estimated_users"], abs=1e-9)
-    misses = found.frequencies - np.array(other["tally"]) / users
-    assert np.all(np.abs(misses) < 4 * np.sqrt(np.diag(found.covariance)))
+    assert found * users == pytest.approx(reports["estimated_users"], abs=1e-9)
+    misses = found - np.array(other["tally"]) / users
+    chances = np.array(reports["support_counts"]) / users
+    gain = mechanism.true_support - mechanism.false_support
+    assert np.all(np.abs(misses) < 4 * np.sqrt(chances * (1 - chances) / users) / gain)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
-def test_frequencies_are_unbiased_with_the_stated_covariance(mechanism: PureMechanism) -> None:
+def test_frequencies_are_unbiased(mechanism: PureMechanism) -> None:
     rng, users, runs = np.random.default_rng(9), 500, 4000
-    found = [
-        estimate_frequencies(mechanism, drawn_counts(mechanism, LAW, users, rng), users)
-        for _ in range(runs)
-    ]
-    estimates = np.array([estimate.frequencies for estimate in found])
-    stated = np.mean([estimate.covariance for estimate in found], axis=0)
-    noise = np.sqrt(np.diag(stated) / runs)
+    estimates = np.array(
+        [
+            estimate_frequencies(mechanism, drawn_counts(mechanism, LAW, users, rng), users)
+            for _ in range(runs)
+        ]
+    )
+    noise = estimates.std(axis=0) / np.sqrt(runs)
     assert np.all(np.abs(estimates.mean(axis=0) - LAW) < 4.5 * noise)
-    scale = np.sqrt(np.outer(np.diag(stated), np.diag(stated)))
-    assert np.abs((np.cov(estimates.T) - stated) / scale).max() < 0.1
+
+
+def test_frequencies_of_many_values_take_no_square_of_memory() -> None:
+    mechanism = RandomisedResponse(5_000, 4.0)
+    tracemalloc.start()
+    try:
+        estimate_frequencies(mechanism, np.full(5_000, 2), 10_000)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_hadamard_response_is_unbiased_with_the_stated_covariance() -> None:
@@ -90,8 +100,8 @@ def test_hadamard_response_is_unbiased_with_the_stated_covariance() -> None:
         estimate_from_reports(mechanism, rng.multinomial(users, mechanism.matrix() @ LAW))
         for _ in range(runs)
     ]
-    estimates = np.array([one.frequencies for one in found])
-    covariance = np.mean([one.covariance for one in found], axis=0)
+    estimates = np.array([frequencies for frequencies, _ in found])
+    covariance = np.mean([covariance for _, covariance in found], axis=0)
     assert np.abs(estimates.mean(axis=0) - LAW).max() < 4 * np.sqrt(covariance.max() / runs)
     assert np.cov(estimates.T) == pytest.approx(covariance, abs=0.1 * covariance.max())
 
@@ -104,33 +114,17 @@ def test_any_faithful_matrix_gives_unbiased_frequencies() -> None:
     law, rng, users = np.array([0.2, 0.5, 0.3]), np.random.default_rng(10), 400
     runs = rng.multinomial(users, matrix.matrix() @ law, size=4000)
     found = [estimate_from_reports(matrix, counts) for counts in runs]
-    estimates = np.array([estimate.frequencies for estimate in found])
+    estimates = np.array([frequencies for frequencies, _ in found])
     assert estimates.sum(axis=1) == pytest.approx(np.ones(4000))
     assert estimates.mean(axis=0) == pytest.approx(law, abs=0.01)
-    stated = np.mean([estimate.covariance for estimate in found], axis=0)
+    stated = np.mean([covariance for _, covariance in found], axis=0)
     assert np.cov(estimates.T) == pytest.approx(stated, rel=0.15, abs=2e-4)
 
 
 def test_the_two_estimates_of_randomised_response_agree() -> None:
     mechanism, counts = RandomisedResponse(4, 1.5), np.array([40, 30, 20, 10])
-    one, other = (
-        estimate_frequencies(mechanism, counts, 100),
-        estimate_from_reports(mechanism, counts),
-    )
-    assert one.frequencies == pytest.approx(other.frequencies)
-    assert one.covariance == pytest.approx(other.covariance)
-
-
-@given(st.lists(st.floats(-2, 2), min_size=2, max_size=8))
-@settings(max_examples=60, deadline=None)
-def test_projection_gives_the_nearest_law(wanted: list[float]) -> None:
-    law = project_to_simplex(wanted)
-    assert law.min() >= 0
-    assert law.sum() == pytest.approx(1)
-    assert project_to_simplex(law) == pytest.approx(law, abs=1e-9)
-    slope = law - np.array(wanted)
-    # Optimality: no law is nearer in the direction of any corner.
-    assert slope.min() >= slope @ law - 1e-9
+    by_support = estimate_frequencies(mechanism, counts, 100)
+    assert by_support == pytest.approx(estimate_from_reports(mechanism, counts)[0])
 
 
 @pytest.mark.long

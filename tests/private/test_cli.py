@@ -20,6 +20,8 @@ from fpmonitor.private.keys import public_path, read_public, read_secret_keys
 from fpmonitor.private.shuffler import upload_bytes
 from fpmonitor.private.study import CollectionRequest, Study
 from fpmonitor.private.transport import read_password
+from fpmonitor.private.wire import decode_configs
+from fpmonitor.safe_files import write_bytes
 from tests.piloted import APIS, PAGE, perform, ran, write_log
 
 if TYPE_CHECKING:
@@ -277,6 +279,32 @@ def test_keys_are_rotated_and_retired(tmp_path: Path) -> None:
     assert run(["private", "init", str(folder.path), "--role", "curator"]) == 2
     assert run(["private", "rotate", str(folder.path), "--retire", "2"]) == 2
     assert folder.ring.configs == before
+
+
+def test_a_rotation_that_is_cut_off_publishes_no_key_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Users sealed for a key that nobody had any more."""
+    folder = RoleFolder(tmp_path / "curator")
+    ran("private", "init", str(folder.path), "--role", "curator")
+    ran("private", "rotate", str(folder.path))
+    for options in (["--retire", "1"], []):
+        written: list[Path] = []
+
+        def write_one(path: Path, *content: Any, done: list[Path] = written, **more: Any) -> None:
+            if done:
+                raise InputError("cut off")
+            done.append(path)
+            write_bytes(path, *content, **more)
+
+        with monkeypatch.context() as patch:
+            patch.setattr("fpmonitor.private.keys.write_bytes", write_one)
+            assert run(["private", "rotate", str(folder.path), *options]) == 2
+        published = {config.id for config in decode_configs(folder.public.configs)}
+        assert published <= {key.id for key in folder.ring.keys}
+    (folder.path / ".keys.0123abcd").write_text("a retired key")
+    ran("private", "rotate", str(folder.path), "--retire", "1")
+    assert not [*folder.path.glob(".keys.*")]
 
 
 SEAL = (

@@ -22,7 +22,7 @@ from fpmonitor.private.services import shuffler_app
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.store import Receipt, RoleStore
 from fpmonitor.private.study import Study, first_ask, release_ask
-from fpmonitor.private.transport import RoleClient, UnreachableError, make_password
+from fpmonitor.private.transport import RoleClient, UnreachableError, make_password, read_answer
 from fpmonitor.private.wire import decode_configs
 from fpmonitor.spectrum import CountSpectrum
 from tests.patience import wait
@@ -171,9 +171,8 @@ def collect_under_rotation(
                     shuffler=keys["shuffler"],
                     recipient=keys["curator"],
                 )
-                receipt = service.post("/uploads", b"".join(one.encode() for one in uploads)).read(
-                    Receipt
-                )
+                body = b"".join(one.encode() for one in uploads)
+                receipt = read_answer(service.post("/uploads", body), Receipt)
                 assert receipt == Receipt(len(APIS))
                 with lock:
                     used.update(f"{role} {key.id}" for role, key in keys.items())
@@ -211,7 +210,7 @@ def test_keys_rotated_and_retired_while_answers_arrive_lose_nothing(
     with RoleStore(folder / "curator" / "store.db", STUDY, "curator") as store:
         assert store.tally()[ask.id] == {"accepted": len(APIS) * USERS}
     with RoleClient(roles["shuffler"].address) as service:
-        assert [key.id for key in decode_configs(service.get("/hpke_config").content)] == [4]
+        assert [key.id for key in decode_configs(service.get("/hpke_config"))] == [4]
         keys = {
             "shuffler": RINGS["shuffler"].keys[0].config,
             "recipient": RINGS["curator"].keys[0].config,
@@ -219,7 +218,8 @@ def test_keys_rotated_and_retired_while_answers_arrive_lose_nothing(
         late = replace(ask, round=2)
         insist(roles["shuffler"], "/asks", late.to_bytes(), "application/json")
         uploads = seal_answers(STUDY, late, user(0), answered=AnsweredRequests(), **keys)
-        receipt = service.post("/uploads", b"".join(one.encode() for one in uploads)).read(Receipt)
+        body = b"".join(one.encode() for one in uploads)
+        receipt = read_answer(service.post("/uploads", body), Receipt)
         assert receipt == Receipt(0, {"unknown key": len(APIS)})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from fpmonitor.cli import run
 from fpmonitor.errors import UndecidableError
 from fpmonitor.private.folder import RoleFolder, make_pilot
-from fpmonitor.private.group import OpenChannel, SealedChannel, run_group
+from fpmonitor.private.group import SealedChannel, counted_openly, run_group
 from fpmonitor.private.keys import SecretKeys
 from fpmonitor.private.store import RoleStore
 from fpmonitor.private.study import CollectionRequest, Study
@@ -66,7 +67,7 @@ def test_sealed_or_open_all_participants_find_the_same_set(
 ) -> None:
     folder, _, found = sealed
     holders, made = participants(), RoleFolder.of(folder, "curator")
-    counted = OpenChannel(made.study)
+    counted = partial(counted_openly, made.study)
     assert found == run_group(made.study, holders, counted, made.ring.sign, rng=random.Random(2))
     assert found.agreed == found.participants == 40
     assert found.marginals_true
@@ -106,7 +107,9 @@ def test_too_few_participants_release_nothing(tmp_path: Path) -> None:
 def test_a_group_without_a_safe_api_releases_nothing() -> None:
     study = Study(name="g", apis=NAMES, population=20, k=19, budget=0.01, minimum_batch=2)
     with pytest.raises(UndecidableError, match="no API is within the budget"):
-        run_group(study, participants(20), OpenChannel(study), SIGN, rng=random.Random(1))
+        run_group(
+            study, participants(20), partial(counted_openly, study), SIGN, rng=random.Random(1)
+        )
 
 
 @pytest.mark.long

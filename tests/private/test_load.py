@@ -25,7 +25,7 @@ from fpmonitor.private.sending import send_uploads
 from fpmonitor.private.services import shuffler_app
 from fpmonitor.private.shuffler import PoolFullError, Shuffler, upload_bytes
 from fpmonitor.private.study import Study, first_ask
-from fpmonitor.private.transport import Reply, UnreachableError, seconds_of
+from fpmonitor.private.transport import UnreachableError, seconds_of
 from fpmonitor.serve import requests
 
 if TYPE_CHECKING:
@@ -281,11 +281,11 @@ def test_who_sends_waits_as_long_as_told_and_sends_the_same_again(
     sent: list[bytes] = []
     told: list[str] = []
 
-    def send(content: bytes) -> Reply:
+    def send(content: bytes) -> bytes:
         sent.append(content)
         if len(sent) < 3:
             raise UnreachableError("503", answered=True, retry_after=[7, 100_000][len(sent) - 1])
-        return Reply("", b'{"accepted": 1, "refused": {}}')
+        return b'{"accepted": 1, "refused": {}}'
 
     assert send_uploads([b"one"], send, told.append) == {"accepted": 1}
     assert told == ["503; again in 7 s", "503; again in 60 s"]
@@ -300,7 +300,7 @@ def test_who_sends_gives_up_in_the_end(
     waited: list[float] = []
     monkeypatch.setattr(sending.time, "sleep", waited.append)
 
-    def send(_: bytes) -> Reply:
+    def send(_: bytes) -> bytes:
         raise UnreachableError("no", answered=True, retry_after=retry_after)
 
     with pytest.raises(UnreachableError):

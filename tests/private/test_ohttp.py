@@ -33,7 +33,7 @@ from fpmonitor.private.sending import send_uploads, through_relay
 from fpmonitor.private.services import shuffler_app
 from fpmonitor.private.shuffler import Shuffler
 from fpmonitor.private.study import Study, first_ask
-from fpmonitor.private.transport import Reply, RoleClient, UnreachableError
+from fpmonitor.private.transport import RoleClient, UnreachableError
 from fpmonitor.private.wire import HpkeConfig, WireError
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class ToGateway(RoleClient):
         self._client = client
         self.seen: list[bytes] = []
 
-    def post(self, path: str, content: bytes, content_type: str = "") -> Reply:
+    def post(self, path: str, content: bytes, content_type: str = "") -> bytes:
         assert path == ""
         self.seen.append(content)
         answer = self._client.post(
@@ -212,7 +212,7 @@ class ToGateway(RoleClient):
         if answer.status_code != 200:
             raise UnreachableError(f"{answer.status_code}")
         assert answer.headers["content-type"] == "message/ohttp-res"
-        return Reply("message/ohttp-res", answer.content)
+        return answer.content
 
 
 @pytest.fixture

@@ -19,9 +19,16 @@ from msgspec import structs
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.private.client import AnsweredRequests, fitting, seal_answers, seal_for_shuffler
 from fpmonitor.private.keys import SecretKeys, seal_message
-from fpmonitor.private.recipient import Recipient, WrongKeysError
-from fpmonitor.private.shuffler import BelowMinimumError, Shuffler, upload_bytes, upload_id
-from fpmonitor.private.store import ClosedAsk, RoleStore, incomplete, read_counts
+from fpmonitor.private.recipient import Recipient
+from fpmonitor.private.shuffler import Shuffler, upload_bytes, upload_id
+from fpmonitor.private.store import (
+    ClosedAsk,
+    ConflictError,
+    Outcome,
+    RoleStore,
+    incomplete,
+    read_counts,
+)
 from fpmonitor.private.study import (
     CollectionRequest,
     Randomisation,
@@ -203,12 +210,12 @@ def test_stores_are_for_their_owner_alone(world: World) -> None:
 def test_below_the_minimum_nothing_is_passed_on_even_when_the_ask_closes(world: World) -> None:
     world.shuffler.take([body(LAST, range(3))])
     assert world.shuffler.release() == 0
-    with pytest.raises(BelowMinimumError, match="3 messages wait, below the minimum of 4"):
+    with pytest.raises(ConflictError, match="3 messages wait, below the minimum of 4"):
         world.shuffler.close_ask(LAST.id)
     assert world.shuffler.store.tally()[LAST.id] == {"accepted": 3, "held": 3}
     assert world.shuffler.close_ask(LAST.id, drop=True) == ClosedAsk(0, 3)
     assert world.shuffler.close_ask(LAST.id) == ClosedAsk(0, 3)  # again: nothing changes
-    with pytest.raises(BelowMinimumError, match=r"round 1 .*: no answer has arrived"):
+    with pytest.raises(ConflictError, match=r"round 1 .*: no answer has arrived"):
         world.shuffler.close_ask(FIRST.id)
     assert not world.shuffler.store.is_closed(FIRST.id)
     assert not world.shuffler.unsent()
@@ -415,7 +422,7 @@ def test_a_batch_that_the_keys_do_not_open_waits_for_the_right_ones(opened: Open
     role = opened.recipient(ring.rotated().retired(1))
     role.add_ask(LAST)
     data = batch_of(*(report_of(GOOD) for _ in range(10)))
-    with pytest.raises(WrongKeysError, match="10 of 10 messages do not open"):
+    with pytest.raises(ConflictError, match="10 of 10 messages do not open"):
         role.take(data)
     assert role.store.tally()[LAST.id] == {}
     role.use_keys(ring)
@@ -653,6 +660,63 @@ def test_two_who_tell_a_recipient_of_a_close_at_once_count_its_messages_once(
     monkeypatch.setattr(store, "load_asks", load_late)
     world.curator.close_ask(FIRST.id, 9)
     assert store.tally()[FIRST.id]["passed on"] == 9
+
+
+def test_what_arrives_after_another_process_closed_a_request_is_refused(opened: Opened) -> None:
+    """`private shuffle --close` beside the service: it was taken, and held for ever."""
+    service, command = opened.shuffler(), opened.shuffler()
+    command.add_ask(LAST)
+    service.add_ask(LAST)  # it was an error, as of a store that cannot be written
+    assert service.take([body(LAST, range(4))])[0].accepted == 4
+    assert command.close_ask(LAST.id).passed_on == 4
+    assert service.take([body(LAST, range(4, 8))])[0].refused == {"closed ask": 4}
+    assert service.close_ask(LAST.id).passed_on == 4, "closing again changes nothing"
+
+
+def test_requests_that_another_process_added_are_known(opened: Opened) -> None:
+    """`--ask` beside a service: what answered them was refused until it was started again."""
+    shuffler, analyst = opened.shuffler(), opened.recipient(RINGS["analyst"])
+    opened.shuffler().add_ask(LAST)
+    opened.recipient(RINGS["analyst"]).add_ask(LAST)
+    assert shuffler.take([body(LAST, range(4))])[0].accepted == 4
+    shuffler.close_ask(LAST.id)
+    [batch_id] = shuffler.unsent()
+    assert analyst.take(shuffler.batch(batch_id)).accepted == 4
+
+
+def test_what_another_process_passed_on_is_not_passed_on_again(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`private shuffle` beside the service: batches without messages left, and were counted."""
+    service = opened.shuffler()
+    service.add_ask(LAST)
+    service.take([body(LAST, range(8))])
+    command, look = opened.shuffler(), service.store.tally
+
+    def looked_before() -> dict[bytes, Counter[Outcome]]:
+        monkeypatch.undo()
+        seen = look()
+        command.close_ask(LAST.id)
+        return seen
+
+    monkeypatch.setattr(service.store, "tally", looked_before)
+    assert service.release() == 0
+    assert service.store.tally()[LAST.id] == Counter({"accepted": 8, "passed on": 8})
+    assert len(service.unsent()) == 1
+
+
+def test_a_copy_has_its_name_when_it_is_whole(world: World, tmp_path: Path) -> None:
+    """A kill left the part of a copy under its name."""
+    store, seen = world.shuffler.store, list[bool]()
+
+    def look() -> int:
+        seen.append((tmp_path / "copy.db").exists())
+        return 0
+
+    store._connection.set_progress_handler(look, 1)
+    store.backup(tmp_path / "copy.db")
+    assert seen
+    assert not any(seen)
 
 
 def test_a_copy_that_fails_leaves_no_file(world: World, tmp_path: Path) -> None:

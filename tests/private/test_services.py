@@ -27,10 +27,10 @@ from fpmonitor.private.status import RoleStatus, reconciled
 from fpmonitor.private.store import Receipt
 from fpmonitor.private.study import CollectionRequest, Study, first_ask
 from fpmonitor.private.transport import (
-    Reply,
     RoleClient,
     UnreachableError,
     make_password,
+    read_answer,
     read_password,
 )
 from fpmonitor.private.wire import decode_configs
@@ -72,12 +72,12 @@ class ToClient(RoleClient):
 
     def post(
         self, path: str, content: bytes, content_type: str = "application/octet-stream"
-    ) -> Reply:
+    ) -> bytes:
         headers = {"content-type": content_type, **self._headers}
         response = self._client.post(path, content=content, headers=headers)
         if response.status_code != 200:
             raise UnreachableError(f"{response.status_code}", answered=True)
-        return Reply("", response.content)
+        return response.content
 
 
 class World:
@@ -377,7 +377,7 @@ def test_answers_that_are_none_are_one_error(odd_service: str) -> None:
         with pytest.raises(UnreachableError, match="400 without a reason"):
             service.get("/deep")
         with pytest.raises(UnreachableError, match="JSON"):
-            service.get("/text").read(Receipt)
+            read_answer(service.get("/text"), Receipt)
     with (
         RoleClient("http://127.0.0.1:9") as nobody,
         pytest.raises(UnreachableError, match="no answer"),
@@ -421,7 +421,7 @@ def test_an_answer_that_comes_byte_by_byte_holds_no_role_up(
 def test_a_connection_that_the_service_has_closed_is_made_again(odd_service: str) -> None:
     with RoleClient(odd_service) as service:
         for _ in range(3):
-            assert service.get("/leaves").content == b"1"
+            assert service.get("/leaves") == b"1"
             threading.Event().wait(0.05)
 
 

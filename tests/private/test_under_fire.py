@@ -144,7 +144,7 @@ def test_under_fire_each_answer_counts_once_and_as_it_was_checked(
                 cut = body(uploads)[:-7]
                 misdirected = [Upload(bytes(16), one.sealed) for one in uploads]
                 for content in (cut, body(misdirected), body(uploads), body(uploads) * 2):
-                    receipt = json.loads(service.post("/uploads", content).content)
+                    receipt = json.loads(service.post("/uploads", content))
                     outcomes.update(accepted=receipt["accepted"])
                     outcomes.update(receipt["refused"])
     n = len(honest)
@@ -152,7 +152,7 @@ def test_under_fire_each_answer_counts_once_and_as_it_was_checked(
     assert outcomes == {"accepted": 2 * n, "replayed": 5 * n, "unreadable": n, "unknown ask": 2 * n}
     with RoleClient(shuffler.address, PASSWORD) as service:
         service.post(f"/asks/{FIRST.id.hex()}/close", b"", "")
-        wait(lambda: not json.loads(service.get("/status").content)["asks"][0]["undelivered"])
+        wait(lambda: not json.loads(service.get("/status"))["asks"][0]["undelivered"])
     assert counts(tmp_path, "curator", FIRST) == {
         ("A.one",): {(token,): 2 for token in ODD},
         ("A.two",): {("=x",): n},

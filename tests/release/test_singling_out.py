@@ -35,7 +35,7 @@ from fpmonitor.release.examples import (
     positional_attack_on_bits,
     suppress_bits,
 )
-from fpmonitor.release.query_audit import QueryAuditor, QueryPolicy, isolation_within_reach
+from fpmonitor.release.query_audit import QueryPolicy, isolation_within_reach
 from fpmonitor.release.singling_out import (
     average_min_entropy_floor,
     best_baseline,
@@ -380,16 +380,13 @@ def test_success_limits_cover_and_touch_the_ends() -> None:
     assert missed <= 0.05 * 2000 + 4 * math.sqrt(0.05 * 0.95 * 2000)
 
 
-def test_answered_counts_add_up_per_reader_and_stop_before_the_attack() -> None:
+def test_answered_counts_add_up_and_stop_before_the_attack() -> None:
     policy = QueryPolicy.for_users(1000)
     assert (policy.warn_at, policy.refuse_above) == (5, 10)
-    auditor = QueryAuditor(policy)
-    verdicts = [auditor.ask("a", "data", [f"query {i}"]) for i in range(12)]
+    verdicts = [policy.verdict(had, had + 1) for had in range(12)]
     assert verdicts == ["answer"] * 4 + ["warn"] * 6 + ["refuse"] * 2
-    assert auditor.ask("a", "data", ["query 3"]) == "warn", "a repeated count tells nothing new"
-    assert auditor.ask("b", "data", ["query 3"]) == "answer"
-    assert auditor.ask("b", "data", map(str, range(20))) == "refuse"
-    assert auditor.counts("b", "data") == 1
+    assert policy.verdict(12, 12) == "warn", "a repeated count tells nothing new"
+    assert policy.verdict(1, 21) == "refuse"
     assert isolation_within_reach(1000, policy.refuse_above) == best_baseline(1000, 1 / 1000)
     assert isolation_within_reach(1000, 30) < 1e-5
     with pytest.raises(PolicyError, match="warn_at"):

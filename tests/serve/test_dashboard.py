@@ -279,6 +279,21 @@ def test_history_keeps_to_the_question_and_survives_a_torn_line(tmp_path: Path) 
     assert len(History(path, most=1000).readings(reading(94, 0.1))) == 96, "the next is whole"
 
 
+def test_the_history_of_a_year_is_no_larger_than_that_of_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it was kept: with a dashboard that stays open, 17,000 readings a day."""
+    monkeypatch.setattr("fpmonitor.serve.overview._MOST_READINGS", 20)
+    path = tmp_path / "history.jsonl"
+    kept = History(path)
+    for hour in range(1000):
+        kept.add(reading(hour, 0.1))
+        assert len(path.read_bytes().splitlines()) <= 21 + 1
+    again = History(path).readings(reading(999, 0.1))
+    assert again == kept.readings(reading(999, 0.1))
+    assert again[-1] == reading(999, 0.1)
+
+
 def test_an_overview_names_apis_that_change_at_will(monitor: Monitor, tmp_path: Path) -> None:
     overview = take_overview(monitor, None)
     assert overview.alerts[-1].text.startswith("No decision is loaded")

@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from fpmonitor.disclosure import Audience
 from fpmonitor.monitor import Monitor
-from fpmonitor.private.commands.page import SealedAnswers, sealing_lines
+from fpmonitor.private.commands.page import sealing_lines
 from fpmonitor.private.keys import SecretKeys
 from fpmonitor.private.recipient import Recipient
 from fpmonitor.private.services import shuffler_app
@@ -596,11 +596,10 @@ def test_sealed_answers_go_from_a_page_through_the_shuffler_to_the_curator(
         serving(shuffler_app(shuffler, password="t", origins=["*"])) as gate,
         serving(page_of(port, apis, before="")) as plain,
     ):
-        answers = SealedAnswers(
-            to=f"http://127.0.0.1:{gate}", study=study.to_bytes(), ask=ask.to_bytes(),
+        lines = sealing_lines(
+            f"http://localhost:{port}", f"http://127.0.0.1:{gate}", study, ask,
             shuffler_keys=shuffler.ring.configs, recipient_keys=curator.ring.configs,
         )  # fmt: skip
-        lines = sealing_lines(f"http://localhost:{port}", answers)
         with serving(site_with(lines)) as site:
             address = f"http://127.0.0.1:{site}/"
             for outcome, uploads in (("sent", len(apis)), ("answered", 0)):

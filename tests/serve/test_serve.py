@@ -48,10 +48,18 @@ from fpmonitor.serve.app import service_app
 from fpmonitor.serve.asked import ForwardedAnswer, ForwardedRequest
 from fpmonitor.serve.asking import Apart, Here
 from fpmonitor.serve.config import ServeConfig, read_config
-from fpmonitor.serve.frames import PolicyReport, Reports, read_frames
+from fpmonitor.serve.frames import (
+    Observation,
+    Observations,
+    PolicyReport,
+    Reports,
+    frame_of,
+    raw_frames,
+    start_of_segment,
+)
 from fpmonitor.serve.keys import add_key, read_keys, remove_key
 from fpmonitor.serve.lists import CurrentLists
-from fpmonitor.serve.moving import names_of_keys
+from fpmonitor.serve.moving import move_segment, names_of_keys
 from fpmonitor.serve.programs import GAUGES
 from fpmonitor.serve.records import observations_of, split_records, unpacked
 from fpmonitor.serve.requests import RefusedRequestError
@@ -328,7 +336,7 @@ def test_keys_open_what_they_are_for(tmp_path: Path) -> None:
     with Monitor(tmp_path / "s.duckdb") as monitor:
         assert {row[3] for row in monitor.observations()} == {"shop"}
     remove_key(config.keys_file, "write", "shop")
-    assert not read_keys(config.keys_file).has("write")
+    assert all(key.kind != "write" for key in read_keys(config.keys_file))
     with pytest.raises(InputError, match="already"):
         add_key(config.keys_file, "read", "ann")
 
@@ -1230,12 +1238,16 @@ def test_values_and_keys_are_in_no_answer_and_no_log(
 # ---- Durability ---------------------------------------------------------------------------------
 
 
-def test_a_torn_line_is_cut_and_whole_ones_are_stored(tmp_path: Path) -> None:
+def frame_of_three() -> bytes:
+    records = [Observation(f"u{i}", "Screen.width", "value", '"x"') for i in range(3)]
+    return frame_of(Observations("local", "2026-01-01T00:00:00.000000Z", records))
+
+
+def test_a_torn_frame_is_cut_and_whole_ones_are_stored(tmp_path: Path) -> None:
     folder = tmp_path / "s.duckdb.spool"
     folder.mkdir()
-    whole = lines(range(3))
-    torn = folder / "open.observations.jsonl"
-    torn.write_text(whole + whole[:25])
+    torn = folder / "open.observations.frames"
+    torn.write_bytes(start_of_segment() + frame_of_three() + frame_of_three()[:25])
     with client_of(config_of(tmp_path)):
         pass
     assert len(stored(tmp_path)) == 3
@@ -1244,25 +1256,14 @@ def test_a_torn_line_is_cut_and_whole_ones_are_stored(tmp_path: Path) -> None:
 def test_a_segment_that_was_stored_before_a_crash_adds_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "s.duckdb.spool"
     folder.mkdir()
-    segment = folder / "00000000000000000001-aa.observations.jsonl"
-    segment.write_text(lines(range(3)))
+    segment = folder / "00000000000000000001-aa.observations.frames"
+    segment.write_bytes(start_of_segment() + frame_of_three())
     with Monitor(tmp_path / "s.duckdb", create=True) as monitor:
-        monitor.ingest([str(segment)], collector="long")
+        move_segment(monitor, segment, folder)
     with client_of(config_of(tmp_path)):
         pass
     assert len(stored(tmp_path)) == 3
     assert not segment.exists()
-
-
-def test_a_segment_that_cannot_be_stored_is_set_aside(tmp_path: Path) -> None:
-    folder = tmp_path / "s.duckdb.spool"
-    folder.mkdir()
-    (folder / "00000000000000000001-aa.fingerprintjs.jsonl").write_text('{"no": "result"}\n')
-    with client_of(config_of(tmp_path)) as client:
-        client.post("/v1/observations", content=lines(range(2)), headers=TEXT)
-    assert len(stored(tmp_path)) == 2
-    [kept] = (folder / "refused").iterdir()
-    assert kept.read_text() == '{"no": "result"}\n'
 
 
 def test_a_damaged_segment_that_the_database_refuses_is_set_aside(
@@ -1337,7 +1338,7 @@ def test_requests_that_wait_together_share_one_write(tmp_path: Path) -> None:
         return writes
 
     assert asyncio.run(together()) == 1
-    assert len(list(read_frames(tmp_path / "spool" / "open.reports.frames"))) == 50
+    assert len(list(raw_frames(tmp_path / "spool" / "open.reports.frames"))) == 50
 
 
 SERVER = """
@@ -1627,6 +1628,16 @@ def test_what_the_database_refuses_counts_towards_the_limit(tmp_path: Path) -> N
         assert client.get("/healthz").json()["status"] == "ok"
         sent = client.post("/v1/observations", content=lines(range(1)), headers=TEXT)
         assert sent.status_code == 202
+
+
+def test_what_a_kill_cut_short_stays_in_no_spool(tmp_path: Path) -> None:
+    (tmp_path / "refused").mkdir()
+    left = [".probe.0123abcd", ".accounts.json.0123abcd", "refused/.1.jsonl.0123abcd"]
+    for name in left:
+        (tmp_path / name).write_text("part")
+    (tmp_path / "history.jsonl").write_text("{}")
+    Spool(tmp_path).close()
+    assert [one.name for one in tmp_path.rglob("*") if one.is_file()] == ["history.jsonl"]
 
 
 HOLD = """

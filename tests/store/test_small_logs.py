@@ -101,7 +101,7 @@ ODD: dict[str, Callable[[], str]] = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Logs of all kinds; the same content twice, next to each other and far apart."""
     folder = tmp_path_factory.mktemp("logs")
-    names = [*(["alike"] * 4), *ODD, *(["alike"] * 4), *[*ODD][::3]]
+    names = [*(["alike"] * 4), *ODD, "alike", "alike", *[*ODD][::6]]
     texts = [ODD[name]() for name in names]
     texts += [texts[3], texts[3], visits(next(NUMBERS)), texts[-1]]
     for number, text in enumerate(texts):

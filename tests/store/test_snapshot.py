@@ -16,6 +16,8 @@ from fpmonitor.population.duckdb import DuckDBSource
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.population import Population
 from fpmonitor.population.stored import stored_snapshot
+from fpmonitor.population.views import View
+from fpmonitor.population.windows import Windows
 from fpmonitor.store.checks import users_before
 from fpmonitor.store.database import Database
 from fpmonitor.store.snapshot import (
@@ -65,6 +67,16 @@ def test_an_earlier_visit_in_a_later_file_does_not_win(tmp_path: Path) -> None:
 def test_without_times_the_last_record_wins(tmp_path: Path) -> None:
     assert latest(store(tmp_path, "user,a\nu,1\nu,2\nu,1\n"), "a") == ["1"]
     assert latest(store(tmp_path, "user,a\nu,1\n", "user,a\nu,2\n", name="y.duckdb"), "a") == ["2"]
+
+
+def test_in_a_batch_too_a_visit_without_a_time_is_before_all_others(tmp_path: Path) -> None:
+    """It came after the earliest visit of the batch."""
+    log = "user,time,a\nu,2026-01-01,timed\nu,,untimed\n"
+    with Monitor(store(tmp_path, log)) as monitor:
+        windows = Windows(database=monitor.database, division="batch", window=Window(), view=View())
+        [span] = windows.spans()
+        seen = windows.population(span, ["a"]).values("a")
+    assert [*seen.values()] == ["timed"]
 
 
 def test_each_api_has_its_own_latest_visit(tmp_path: Path) -> None:

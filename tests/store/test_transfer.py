@@ -64,14 +64,14 @@ def export(path: Path, folder: Path) -> Path:
 
 def take(path: Path, folder: Path) -> ImportReport:
     with Monitor(path, create=True) as monitor:
-        return import_data(monitor.database, read_export(folder))
+        return import_data(monitor.database, folder, read_export(folder))
 
 
 def digests(path: Path) -> tuple[str, str]:
     """Of all that is stored, and of the latest values of the users."""
     with Monitor(path) as monitor:
         found = verify_database(monitor.database)
-        assert not any(flaw.found for flaw in found.flaws)
+        assert not any(found.flaws.values())
         return found.content.digest, monitor.population().digest
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import html
 import json
+import os
 import random
 import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -88,6 +90,16 @@ def test_a_name_of_a_stranger_that_points_here_is_refused(client: TestClient, ho
     assert client.get("/", headers={"Host": host}).status_code == 403
 
 
+@pytest.mark.parametrize("site", ["http://127.0.0.1", "http://localhost", "http://[::1]"])
+def test_at_the_port_that_browsers_do_not_name_the_page_opens(
+    log: Path, tmp_path: Path, site: str
+) -> None:
+    """A browser leaves out port 80, and the page was refused as that of a stranger."""
+    client = TestClient(create_app(Desk([str(log)], tmp_path / "fp.duckdb"), TOKEN), base_url=site)
+    headers = {"Host": site.removeprefix("http://")}
+    assert client.get("/", params={"token": TOKEN}, headers=headers).status_code == 200
+
+
 @pytest.mark.parametrize(
     "origin", [None, "null", "http://evil.example", "http://127.0.0.1:9", "http://["]
 )
@@ -164,6 +176,41 @@ def test_the_column_map_reads_as_the_page_does(
     client.post("/store", data=form, headers=OWN)
     with Monitor(other) as one, Monitor(tmp_path / "fp.duckdb") as two:
         assert one.population().digest == two.population().digest
+
+
+def command_in(page: str) -> list[str]:
+    """Words of the first command that a part of the page shows, without its program."""
+    shown = re.findall(r"<pre[^>]*><code>(.*?)</code>", page, re.DOTALL)
+    return shlex.split(html.unescape(shown[0]))[1:]
+
+
+def test_the_commands_for_columns_with_commas_and_of_sources_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No option of `ingest` names a source, and a comma would divide a name in two."""
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "visits.csv"
+    rows = "".join(f"u{n},{n % 3},shop\n" for n in range(60))
+    log.write_text(f'who,"width, px",site\n{rows}')
+    client = opened(Desk([str(log)], tmp_path / "fp.duckdb"))
+    form = {"member:who": "user", "member:width, px": "API", "member:site": "source"}
+    ingest = command_in(client.post("/account", data=form, headers=OWN).text)
+    (tmp_path / "columns.toml").write_bytes(
+        client.post("/map.toml", data=form, headers=OWN).content
+    )
+    assert run([*ingest, "--quiet"]) == 0
+    with Monitor(tmp_path / "fp.duckdb") as monitor:
+        assert [line.api for line in monitor.apis()] == ["width, px"]
+        assert {row[3] for row in monitor.observations()} == {"shop"}
+    exposure = command_in(client.get("/exposure", params={"api": "width, px"}).text)
+    assert run(exposure) == 0
+    asked = "k=10&budget=5&api=width%2C+px"
+    client.post("/decide", data={"asked": asked}, headers=OWN)
+    decide = next(
+        shlex.split(html.unescape(shown))[1:]
+        for shown in re.findall(r"<code>(fpmonitor decide.*?)</code>", client.get("/").text)
+    )
+    assert run(decide) == 0
 
 
 def test_names_of_a_hostile_log_are_text(client: TestClient) -> None:
@@ -351,6 +398,21 @@ def test_rows_are_called_rows(client: TestClient) -> None:
     assert "fewer than 10 rows" in taken.text
 
 
+def test_the_python_that_is_shown_of_rows_gives_the_same_limits(client: TestClient) -> None:
+    """`Log.exposure` is for users: its answer was a refusal of what the page had answered."""
+    client.post("/store", data={"unit": "row", "member:who": "ignore"}, headers=OWN)
+    asked = {"api": "userAgent", "rows": "1", "n": "10000"}
+    page = client.get("/exposure", params=asked).text
+    shown = re.findall(r"<pre[^>]*><code>(import fpmonitor.*?)</code>", page, re.DOTALL)
+    *before, last = html.unescape(shown[0]).splitlines()
+    names: dict[str, Any] = {}
+    exec("\n".join([*before, f"found = {last}"]), names)
+    told = client.get("/exposure.json", params=asked).json()["exposure"]
+    [found] = names["found"]
+    assert (found.lower, found.upper) == (told["lower"], told["upper"])
+    assert found.population == 10_000
+
+
 # What follows?
 
 
@@ -438,6 +500,25 @@ def test_lists_of_a_changed_decision_file_are_refused(client: TestClient, tmp_pa
     made["recommended"] = ["userAgent", "screenWidth"]
     file.write_text(json.dumps(made))
     assert client.get("/lists").status_code == 422
+
+
+def test_another_file_of_the_same_size_and_time_is_read(log: Path, tmp_path: Path) -> None:
+    """As a restored backup may be: the page told of the users of the file before."""
+    db, other = tmp_path / "fp.duckdb", tmp_path / "other.duckdb"
+    lines = log.read_text().splitlines(keepends=True)
+    for path, rows in ((db, lines), (other, lines[:-1])):
+        log.write_text("".join(rows))
+        store(opened(Desk([str(log)], path)))
+    size = max(db.stat().st_size, other.stat().st_size)
+    for path in (db, other):
+        os.truncate(path, size)
+        os.utime(path, ns=(0, 0))
+    desk = Desk([], db)
+    assert (before := desk.stored(10)) is not None
+    os.utime(db, ns=(0, 0))
+    other.replace(db)
+    assert (after := desk.stored(10)) is not None
+    assert (before.users, after.users) == (600, 599)
 
 
 @pytest.mark.long

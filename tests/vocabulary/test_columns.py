@@ -187,5 +187,5 @@ def test_misspelt_names_get_the_nearest() -> None:
 
 
 def test_resolve_finds_what_a_column_is() -> None:
-    assert [found.api for found in resolve("userAgent")] == ["Navigator.userAgent"]
+    assert [api for _, api in resolve("userAgent")] == ["Navigator.userAgent"]
     assert len(resolve("timezone")) >= 3

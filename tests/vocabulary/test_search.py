@@ -13,7 +13,7 @@ from fpmonitor.vocabulary.search import search_apis
 
 
 def found(words: str) -> list[str]:
-    return [one.api for one in search_apis(words)]
+    return [api for api, _ in search_apis(words)]
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def test_a_word_finds_what_tells_it(word: str, expected: set[str]) -> None:
 
 def test_a_short_word_finds_no_half_of_the_vocabulary() -> None:
     assert "WebGLRenderingContext.drawingBufferColorSpace" not in {
-        one.api for one in search_apis("os") if one.because.startswith("tells")
+        api for api, because in search_apis("os") if because.startswith("tells")
     }
-    told = [one.because for one in search_apis("os")]
+    told = [because for _, because in search_apis("os")]
     assert told[0].startswith("tells os"), "what is told comes first"
-    assert search_apis("device memory")[0].api == "Navigator.deviceMemory"
+    assert search_apis("device memory")[0][0] == "Navigator.deviceMemory"
 
 
 def test_words_name_what_there_is() -> None:

@@ -824,6 +824,7 @@ def test_a_database_in_use_costs_nothing_but_time(settings: WatchSettings) -> No
     assert watch.outcome == "holds"
 
 
+@pytest.mark.long(guard="test_a_changed_verdict_is_told_once_over_restarts")
 @pytest.mark.parametrize("moment", [0.0, 0.02, 0.3])
 def test_kill_at_any_moment_loses_nothing(
     settings: WatchSettings, decision: Path, tmp_path: Path, moment: float

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -36,52 +35,34 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SealedAnswers:
-    """What a page needs to answer a collection request.
-
-    Raises:
-        InputError: The request violates the terms of the study, or a list has no key for our
-            algorithms.
-    """
-
-    to: str  # URL of the shuffler.
-    # study, ask: The files, byte by byte.
-    study: bytes
-    ask: bytes
-    # shuffler_keys, recipient_keys: `HpkeConfigList` of each.
-    shuffler_keys: bytes
-    recipient_keys: bytes
-
-    def __post_init__(self) -> None:
-        check_ask(Study.from_bytes(self.study), CollectionRequest.from_bytes(self.ask))
-        for keys in (self.shuffler_keys, self.recipient_keys):
-            decode_configs(keys)
-
-    @property
-    def apis(self) -> tuple[str, ...]:
-        """APIs that the page reads, sorted."""
-        sets = CollectionRequest.from_bytes(self.ask).sets
-        return tuple(sorted({api for one in sets for api in one}))
-
-
-def sealing_lines(address: str, answers: SealedAnswers) -> str:
+def sealing_lines(
+    address: str,
+    to: str,
+    study: Study,
+    ask: CollectionRequest,
+    *,
+    shuffler_keys: bytes,
+    recipient_keys: bytes,
+) -> str:
     """Return HTML that loads the sealing script from a service and answers after consent.
 
-    `address` is that of the service with the script, `https://host[:port]`.
+    Args:
+        address: URL of the service with the script, `https://host[:port]`.
+        to: URL of the shuffler.
+        study, ask: The terms, and the request that is answered.
+        shuffler_keys, recipient_keys: `HpkeConfigList` of each.
     """
-    shuffler_keys, recipient_keys = (
-        for_script(base64.b64encode(keys).decode())
-        for keys in (answers.shuffler_keys, answers.recipient_keys)
-    )
+    check_ask(study, ask)
+    for keys in (shuffler_keys, recipient_keys):
+        decode_configs(keys)
     return f"""{script_element(address, script_named(SEALED))}
 <script>
 {OWN_FILE}fpmonitor.seal({{
-  to: {for_script(answers.to.rstrip("/"))},
-  study: {for_script(answers.study.decode())},
-  ask: {for_script(answers.ask.decode())},
-  shufflerKeys: {shuffler_keys},
-  recipientKeys: {recipient_keys},
+  to: {for_script(to.rstrip("/"))},
+  study: {for_script(study.to_bytes().decode())},
+  ask: {for_script(ask.to_bytes().decode())},
+  shufflerKeys: {for_script(base64.b64encode(shuffler_keys).decode())},
+  recipientKeys: {for_script(base64.b64encode(recipient_keys).decode())},
   consent: () => false, // replace: true, or a promise of true, once the visitor has agreed
 }});
 </script>
@@ -126,9 +107,7 @@ def snippet(
             raise InputError(
                 f"{SEALED} reads the APIs of the request", hint="omit the decision and --apis"
             )
-        answers = _answers(to, files)
-        wanted: Sequence[str] = answers.apis
-        text = sealing_lines(address, answers)
+        text, wanted = _sealed(address, to, files)
     else:
         if to is not None or any(files.values()):
             raise InputError(f"--to and the files are only for --script {SEALED}")
@@ -160,7 +139,10 @@ def _check_address(option: str, address: str) -> None:
         raise InputError(f"{option}: {address!r} is not an address", hint="https://logs.example")
 
 
-def _answers(to: str | None, files: Mapping[str, Path | None]) -> SealedAnswers:
+def _sealed(
+    address: str, to: str | None, files: Mapping[str, Path | None]
+) -> tuple[str, Sequence[str]]:
+    """Return the HTML of a page that seals, and the APIs that it reads."""
     from fpmonitor.private.keys import read_public  # noqa: PLC0415 -- an extra
 
     missing = [name for name, path in files.items() if path is None]
@@ -169,10 +151,12 @@ def _answers(to: str | None, files: Mapping[str, Path | None]) -> SealedAnswers:
     _check_address("--to", to)
     study, ask, shuffler_key, recipient_key = (path for path in files.values() if path is not None)
     request = CollectionRequest.read(ask)
-    return SealedAnswers(
-        to=to,
-        study=Study.read(study).to_bytes(),
-        ask=request.to_bytes(),
+    text = sealing_lines(
+        address,
+        to,
+        Study.read(study),
+        request,
         shuffler_keys=read_public(shuffler_key, "shuffler").configs,
         recipient_keys=read_public(recipient_key, request.recipient).configs,
     )
+    return text, sorted({api for one in request.sets for api in one})

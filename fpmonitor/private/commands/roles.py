@@ -23,6 +23,7 @@ from fpmonitor.private.files import content_digest, file_parts
 from fpmonitor.private.status import RoleStatus, reconciled, spent
 from fpmonitor.private.store import ClosedAsk, PublishedAsk, RoleStore
 from fpmonitor.private.study import RECIPIENTS, ROLES, CollectionRequest
+from fpmonitor.private.transport import read_answer
 from fpmonitor.private.wire import MAX_BATCH_BYTES
 from fpmonitor.safe_files import read_bytes, read_json, typed, untyped, write_bytes
 
@@ -253,10 +254,11 @@ def publish(*, ask: PATH_OF_ASK, folder: FOLDER) -> None:
     question = CollectionRequest.read(ask)
     curator = folder_of(folder, "curator")
     new = False
+    # The curator knows of requests for the analyst, too: each number of a round is used once.
     for role in dict.fromkeys(("curator", question.recipient, "shuffler")):
         with curator.service(role) as service:
             answer = service.post("/asks", question.to_bytes(), "application/json")
-            new |= answer.read(PublishedAsk).new
+            new |= read_answer(answer, PublishedAsk).new
     before = "" if new else ", as it was before"
     note(f"{question.words} is open{before}: ask {question.id.hex()}")
 
@@ -266,14 +268,15 @@ def close(*, ask: PATH_OF_ASK, drop: DROP = False, folder: FOLDER) -> None:
     question = CollectionRequest.read(ask)
     path = f"/asks/{question.id.hex()}"
     curator = folder_of(folder, "curator")
+    # The shuffler first: it alone knows how many messages it passed on, and the recipient is told.
     with (
         curator.service("shuffler") as shuffler,
         curator.service(question.recipient) as recipient,
     ):
         answer = shuffler.post(f"{path}/{'drop' if drop else 'close'}", b"", "")
         # Closing again changes nothing: where this fails, the command may be given once more.
-        recipient.post(f"{path}/close", answer.content, "application/json")
-    closed = answer.read(ClosedAsk)
+        recipient.post(f"{path}/close", answer, "application/json")
+    closed = read_answer(answer, ClosedAsk)
     deleted = f", {closed.dropped:,} below the minimum deleted" if closed.dropped else ""
     note(
         f"{question.words} is closed: {closed.passed_on:,} messages passed on{deleted}; "
@@ -287,7 +290,7 @@ def status(*, folder: FOLDER, shown: Shown) -> None:
     found = []
     for role in ROLES:
         with curator.service(role) as service:
-            found.append(service.get("/status").read(RoleStatus))
+            found.append(read_answer(service.get("/status"), RoleStatus))
     compared = reconciled(found)
     both = untyped(compared)
     if account := spent(compared):
@@ -320,7 +323,7 @@ def rotate(
 
     made = folder_of(folder)
     ring = made.ring.rotated() if retire is None else made.ring.retired(retire)
-    write_secret_keys(made.keys, ring)
+    write_secret_keys(made.keys, ring, retiring=retire is not None)
     ids = ", ".join(str(key.id) for key in ring.keys)
     note(f"{ring.role}: keys {ids}; publish {public_path(made.keys)}")
 

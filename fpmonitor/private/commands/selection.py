@@ -24,7 +24,6 @@ from fpmonitor.cli.options import (
     FORMAT,
     POPULATION,
     K,
-    OutputFormat,
     named_options,
 )
 from fpmonitor.cli.output import emit, note, show
@@ -52,7 +51,7 @@ from fpmonitor.private.study import (
     release_ask,
 )
 from fpmonitor.private.table import read_tokens
-from fpmonitor.render.output import Output, to_json
+from fpmonitor.render.output import Form, Output, to_json
 from fpmonitor.safe_files import untyped
 from fpmonitor.store.snapshot import take_snapshot
 from fpmonitor.vocabulary import split_names
@@ -453,7 +452,7 @@ def _not_requested(made: Decision, found: Selection) -> str:
     return f"the request is for {asked}, the decision recommends {recommended or 'nothing'}: {why}"
 
 
-def _show_plan(plan: RedactionPlan, study: Study, output_format: OutputFormat | None) -> None:
+def _show_plan(plan: RedactionPlan, study: Study, output_format: Form | None) -> None:
     """Show what users withhold.
 
     Raises:
@@ -610,12 +609,12 @@ def _pilot(folder: Path, named: Collection[str]) -> Output:
     with resources.as_file(resources.files("fpmonitor.fixtures") / "logs") as logs:
         table, _ = tokens_of_users(logs / "browsers-3.parquet", terms.apis, quiet=True)
     found = two_rounds(folder, terms, table.head(_PILOT_USERS).rows(named=True))
-    emit(picture(found), folder / "who-learns-what.svg")
+    emit(picture(*found), folder / "who-learns-what.svg")
     note(
         f"In {folder}: study.json, round-1.json, round-2.json, selection.json, who-learns-what.svg "
         "and a folder for each role; docs/private-services.md goes on with services"
     )
-    return tables.comparison(found.comparison)
+    return tables.comparison(found[1])
 
 
 def _write_ask(study: Study, ask: CollectionRequest | None, output: Path) -> None:

@@ -87,7 +87,12 @@ def seal_records(
     `fpmonitor.private.client.seal_answers`.
     """
     from fpmonitor.private.client import AnsweredRequests  # noqa: PLC0415 -- an extra
-    from fpmonitor.private.sending import send_uploads, straight, through_relay  # noqa: PLC0415
+    from fpmonitor.private.sending import (  # noqa: PLC0415 -- an extra
+        BODY_BYTES,
+        send_uploads,
+        straight,
+        through_relay,
+    )
     from fpmonitor.private.shuffler import upload_bytes  # noqa: PLC0415 -- an extra
     from fpmonitor.private.transport import RoleClient  # noqa: PLC0415 -- an extra
 
@@ -121,12 +126,13 @@ def seal_records(
         if service is None or to is None:
             return
         send = straight(service) if relay is None else through_relay(service, users.shuffler, to)
-        row = send_uploads(file_parts(path, size), send, note)
-    show(tables.tally([row], row), None, None)
-    _check_taken(row)
+        # All uploads of a study have one length: bodies end between two of them.
+        row = send_uploads(file_parts(path, max(BODY_BYTES // size, 1) * size), send, note)
+    _tell_taken(row)
 
 
-def _check_taken(sent: Mapping[str, int]) -> None:
+def _tell_taken(sent: Mapping[str, int]) -> None:
+    show(tables.tally([sent], sent), None, None)
     lost = {reason: sent[reason] for reason in sent if reason not in ("accepted", "replayed")}
     if lost:
         reasons = ", ".join(f"{messages:,} {reason}" for reason, messages in lost.items())
@@ -219,12 +225,16 @@ class _Users:
 def _check_key(key: HpkeConfig, role: Role, address: str) -> None:
     """Refuse to seal for a key that a role which answers does not have: nobody could open it."""
     from fpmonitor.private.keys import PublicKeys  # noqa: PLC0415 -- an extra
-    from fpmonitor.private.transport import RoleClient, UnreachableError  # noqa: PLC0415 -- an extra
+    from fpmonitor.private.transport import (  # noqa: PLC0415 -- an extra
+        RoleClient,
+        UnreachableError,
+        read_answer,
+    )
     from fpmonitor.private.wire import decode_configs  # noqa: PLC0415 -- an extra
 
     try:
         with RoleClient(address) as service:
-            now = service.get("/keys").read(PublicKeys)
+            now = read_answer(service.get("/keys"), PublicKeys)
     except UnreachableError as error:
         if role == "shuffler":  # nothing can be sent either
             raise

@@ -1,7 +1,7 @@
 """Build `apis.json` from `apis.toml` and two npm packages; for developers, needs Node.js.
 
     npm install --prefix DIR @mdn/browser-compat-data@8 @webref/idl@3 webidl2
-    python fpmonitor/vocabulary/build.py DIR/node_modules
+    python scripts/build_vocabulary.py DIR/node_modules
 
 @mdn/browser-compat-data (CC0) says which APIs browsers have, @webref/idl (MIT) which of them are
 attributes and which are methods. A name that neither knows is kept and marked `standard: false`.
@@ -17,7 +17,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
+VOCABULARY = Path(__file__).parents[1] / "fpmonitor" / "vocabulary"
 GROUPS = ("hardware", "software", "locale", "preference", "network")
 # Methods that WebIDL writes as `maplike` and `setlike`.
 _OF_MAPS = frozenset({"entries", "forEach", "get", "has", "keys", "values"})
@@ -43,7 +43,7 @@ def build(node_modules: Path) -> dict[str, Any]:
     Args:
         node_modules: Folder in which npm has installed the packages.
     """
-    source = tomllib.loads((HERE / "apis.toml").read_text(encoding="utf-8"))
+    source = tomllib.loads((VOCABULARY / "apis.toml").read_text(encoding="utf-8"))
     compat = _package(node_modules, "@mdn/browser-compat-data/data.json")
     idl = _idl_members(node_modules)
     apis = {
@@ -84,7 +84,7 @@ def _package(node_modules: Path, path: str) -> dict[str, Any]:
 def _idl_members(node_modules: Path) -> dict[str, dict[str, str]]:
     node = shutil.which("node") or "node"
     command = [node, "--input-type=module", "-e", _READ_IDL, str(node_modules.resolve())]
-    done = subprocess.run(command, cwd=node_modules, capture_output=True, text=True, check=True)  # noqa: S603 -- our own script
+    done = subprocess.run(command, cwd=node_modules, capture_output=True, text=True, check=True)
     members: dict[str, dict[str, str]] = json.loads(done.stdout)
     return members
 
@@ -110,4 +110,4 @@ def _kind(
 
 if __name__ == "__main__":
     text = json.dumps(build(Path(sys.argv[1])), indent=1, ensure_ascii=False) + "\n"
-    (HERE / "apis.json").write_text(text, encoding="utf-8")
+    (VOCABULARY / "apis.json").write_text(text, encoding="utf-8")
