@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fpmonitor.answers.decide import called_as, recheck_sets, users_meant
 from fpmonitor.answers.renewal import Renewal
@@ -61,6 +61,13 @@ class RunAlarm:
     after: datetime | None = None
 
 
+class SourceChange(NamedTuple):
+    """What has become of a source since the days of the decision, also in words."""
+
+    became: Literal["new", "gone", "fewer"]
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckSlot:
     """Number of a window among all that are checked, and its tolerated probability of error."""
@@ -105,7 +112,7 @@ class CheckReport(Result):
         renewal: Whether to decide again; null where that was not asked.
         faults: API -> what is wrong with its values in the log: see `log_faults`. No set with it
             passes.
-        sources: Source -> what has become of it since the days of the decision, in words.
+        sources: Source -> what has become of it since the days of the decision.
         source_users: Source -> its users, as far as they may leave beside those of the window.
         faulty_sources: Source -> APIs at fault by its users alone, of those that were judged.
         of_list: Whether the sets are those that a list in use leaves readable.
@@ -132,7 +139,7 @@ class CheckReport(Result):
     origin: datetime | None = None
     renewal: Renewal | None = None
     faults: Mapping[str, str] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, SourceChange] = field(default_factory=dict)
     source_users: Mapping[str, int] = field(default_factory=dict)
     faulty_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     of_list: bool = False
@@ -223,7 +230,7 @@ class CheckReport(Result):
             "doubted": self.doubted,
             "late": self.late,
             "faults": self.faults,
-            "sources": self.sources,
+            "sources": {name: change.text for name, change in self.sources.items()},
             "alarm": self.alarm,
             **sample_members(PLAIN_DRAWS, self.drawn),
             "renewal": None if self.renewal is None else self.renewal.to_json(),
