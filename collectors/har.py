@@ -65,7 +65,8 @@ class HarCollector(RecordCollector):
         time = started if isinstance(started, str) else None
         values, left_out = request_headers(headers)
         others = {f"request.{name}" for name in request} | {*entry}
-        beside = dict.fromkeys(others - {"request", "request.headers", _TIME}, OF_RESOURCE)
+        # Sorted: the order of a set changes from process to process.
+        beside = dict.fromkeys(sorted(others - {"request", "request.headers", _TIME}), OF_RESOURCE)
         beside |= {f"request.headers.{name}": why for name, why in left_out.items()}
         paths = {api: f"request.headers.{api.removeprefix('http:')}" for api in values}
         return Visit(values, "har", time=time, not_taken=beside, paths=paths)

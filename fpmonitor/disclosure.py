@@ -197,6 +197,56 @@ def publishable_groups(spectrum: CountSpectrum, k: int) -> list[tuple[int, int, 
     return pools + [group for group in groups if group[0] >= k]
 
 
+def publishable_draws(spectrum: CountSpectrum, draws: int, k: int) -> list[tuple[int, int, int]]:
+    """Count spectrum of draws of one value of each user, all together, as it may leave.
+
+    All draws hold the same users, so what differs between them may be one user, who shows in exact
+    sizes and in numbers that are no multiples of the draws. So from k on sizes are told in classes,
+    each twice the one before, and always k users of all draws together; the rest of a class is told
+    with the next. Where fewer than k users are in groups of fewer, k are told in their place, those
+    that are missing taken from the largest class.
+    """
+    k = disclosed_from(k)
+    step, users, hidden = draws * k, spectrum.users // draws, spectrum.users_below(k)
+    classes, pools = _classes(spectrum, k, users), Counter[tuple[int, int]]()
+    last = last_pool = max(classes)
+    if hidden < step:
+        classes = {sizes: members for sizes, members in classes.items() if sizes[0] >= k}
+        if classes.get(last, 0) + hidden < 2 * step:
+            return [(1, users, spectrum.users)]
+        classes[last] -= step - hidden
+        pools[1, users] = step
+    begin, rest = 1, 0
+    for sizes, members in classes.items():
+        shared = min(members, step - rest) if rest else 0
+        rest += shared
+        if rest == step:
+            last_pool, rest = (begin, sizes[1]), 0
+            pools[last_pool] += step
+        if more := (members - shared) // step * step:
+            last_pool = sizes
+            pools[last_pool] += more
+        if left := members - shared - more:
+            begin, rest = sizes[0], left
+    if rest:  # fewer than k users, who join k others
+        moved = min(pools[last_pool], step)
+        pools[last_pool] -= moved
+        pools[min(begin, last_pool[0]), last[1]] += moved + rest
+    return [(first, most, members) for (first, most), members in sorted(pools.items()) if members]
+
+
+def _classes(spectrum: CountSpectrum, k: int, users: int) -> dict[tuple[int, int], int]:
+    """Members of groups by class of size, in their order: of one size below k."""
+    found = Counter[tuple[int, int]]()
+    for size, _, members in spectrum.groups():
+        if size < k:
+            found[size, size] += members
+        else:
+            first = k << ((size // k).bit_length() - 1)
+            found[first, min(2 * first - 1, users)] += members
+    return found
+
+
 def may_name(users: int, k: int, audience: Audience) -> bool:
     """Whether the name of an API may leave: to others only where at least k users have it.
 

@@ -241,7 +241,7 @@ def firefox(
     folder.mkdir(parents=True, exist_ok=True)
     if policies:
         program = folder / "firefox"
-        shutil.copytree(FIREFOX, program, copy_function=_link, symlinks=True)
+        shutil.copytree(FIREFOX, program, copy_function=link_or_copy, symlinks=True)
         distribution = program / "distribution"
         distribution.unlink()  # Debian's link; ours must not write through it
         distribution.mkdir()
@@ -295,7 +295,8 @@ def _within(
     return command, variables
 
 
-def _link(source: str, target: str) -> None:
+def link_or_copy(source: str, target: str) -> None:
+    """Give a file a second name, or copy it to another disk."""
     try:
         os.link(source, target)
     except OSError:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fpmonitor.answers.decide import called_as, recheck_sets, users_meant
 from fpmonitor.answers.renewal import Renewal
+from fpmonitor.answers.visits import as_read
 from fpmonitor.decide.decision import ApiSet, Decision, Verdict
 from fpmonitor.decide.guarantee import draws, visits_read, who_was_drawn
 from fpmonitor.disclosure import publishable_count
@@ -60,6 +61,13 @@ class RunAlarm:
     after: datetime | None = None
 
 
+class SourceChange(NamedTuple):
+    """What has become of a source since the days of the decision, also in words."""
+
+    became: Literal["new", "gone", "fewer"]
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckSlot:
     """Number of a window among all that are checked, and its tolerated probability of error."""
@@ -78,8 +86,8 @@ class CheckReport(Result):
             `undecided`.
         limits: Set -> lower and upper limit of its exposure, shares; equal where the decision is
             exact. They hold for all sets of this check together; its tests are sharper near the
-            budget, and stricter where windows share delta. Where two units count, from the lower
-            limit of the first one to the larger upper one.
+            budget, and stricter where windows share delta. Where two units count, from the larger
+            lower limit to the larger upper one.
         coverage: Candidate -> share of the users who have a value of it, as decisions have it: null
             where fewer than k do; the others count as if they shared one.
         users: Users of now; null where they are fewer than k.
@@ -104,10 +112,11 @@ class CheckReport(Result):
         renewal: Whether to decide again; null where that was not asked.
         faults: API -> what is wrong with its values in the log: see `log_faults`. No set with it
             passes.
-        sources: Source -> what has become of it since the days of the decision, in words.
+        sources: Source -> what has become of it since the days of the decision.
         source_users: Source -> its users, as far as they may leave beside those of the window.
         faulty_sources: Source -> APIs at fault by its users alone, of those that were judged.
         of_list: Whether the sets are those that a list in use leaves readable.
+        visits_unread: Whether last values alone were tested, as the visits are too many to read.
     """
 
     decision: Decision
@@ -130,10 +139,11 @@ class CheckReport(Result):
     origin: datetime | None = None
     renewal: Renewal | None = None
     faults: Mapping[str, str] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, SourceChange] = field(default_factory=dict)
     source_users: Mapping[str, int] = field(default_factory=dict)
     faulty_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     of_list: bool = False
+    visits_unread: bool = False
 
     @property
     def outcome(self) -> Outcome:
@@ -163,7 +173,8 @@ class CheckReport(Result):
         """What holds of checks like this one."""
         window = "these days" if self.period is None else f"one {self.period}"
         reads = visits_read(self.decision, window)
-        return spoken(f"{self._promise()} {reads}".rstrip(), self.decision.unit)
+        said = f"{self._promise()} {_UNREAD if self.visits_unread else reads}".rstrip()
+        return spoken(f"{said} {_violations(self.decision)}".rstrip(), self.decision.unit)
 
     def _promise(self) -> str:
         delta = self.decision.policy.delta
@@ -219,7 +230,7 @@ class CheckReport(Result):
             "doubted": self.doubted,
             "late": self.late,
             "faults": self.faults,
-            "sources": self.sources,
+            "sources": {name: change.text for name, change in self.sources.items()},
             "alarm": self.alarm,
             **sample_members(PLAIN_DRAWS, self.drawn),
             "renewal": None if self.renewal is None else self.renewal.to_json(),
@@ -232,6 +243,24 @@ class CheckReport(Result):
     def exact(self) -> bool:
         """Whether the decision is on the observed users themselves."""
         return self.decision.policy.delta is None
+
+
+_UNREAD = (
+    "Last values alone were tested: the visits are too many to read at once. Shorter windows "
+    "(`--by`) hold fewer."
+)
+
+
+def _violations(decision: Decision) -> str:
+    """Say what shows no violation, though it keeps sets from passing."""
+    policy = decision.policy
+    conditions = ["cohorts"] * (policy.cohorts is not None) + ["links"] * (policy.links is not None)
+    if policy.delta is None or not conditions:
+        return ""
+    return (
+        f"Violations and alarms go by the exposure of all users: {' and '.join(conditions)} only "
+        "keep a set from passing."
+    )
 
 
 _BY: dict[Period | None, str] = {
@@ -279,7 +308,7 @@ def report_check(
     """
     decision = called_as(decision, population)
     others = other_sets(decision) if beside else ()
-    found = recheck_sets(population, replace(decision, allow=(*decision.allow, *others)))
+    found = recheck_sets(population, as_read(population, decision), others)
     verdicts = {apis: found[apis] for apis in decision.allow}
     return report_of(
         population,
@@ -336,8 +365,9 @@ def report_of(
 ) -> CheckReport:
     """Put together what a check found; a set with values at fault passes nothing."""
     policy = decision.policy
-    eligible_users = users_meant(population, decision)
-    limits = _limits(eligible_users, decision)
+    read = as_read(population, decision)
+    eligible_users = users_meant(population, read)
+    limits = _limits(eligible_users, read)
     if lack_all(coverage, decision.allow):
         # All of them may go by other names now, whose values nobody has looked at.
         verdicts, others = _without_passes(verdicts), _without_passes(others)
@@ -358,6 +388,7 @@ def report_of(
         place=slot,
         masked=population.masked(policy.candidates, policy.k),
         drawn=eligible_users.drawn,
+        visits_unread=read is not decision,
     )
 
 
@@ -405,18 +436,22 @@ def _limits(eligible_users: Population, decision: Decision) -> dict[ApiSet, tupl
 def _limits_by_visits(
     sample: CertifiedSample, source: SpectrumSource, decision: Decision
 ) -> dict[ApiSet, tuple[float, float]]:
-    """Limits by what counts as a value; of two units the first one's lower, the larger upper."""
-    users, draws = unit_source(source, USERS), decision.policy.draws
-    beside = SECOND_UNIT.get(decision.policy.visits)
+    """Limits by what counts as a value; of two units those of the larger exposure."""
+    users, units = unit_source(source, USERS), {USERS: decision.policy.draws}
+    if decision.policy.visits in SECOND_UNIT:
+        unit, draws = SECOND_UNIT[decision.policy.visits]
+        units[unit] = draws
     found = {}
     for apis in decision.allow:
         limits, size = sample.certificate(apis, users=users.users), len(apis)
-        lower, upper = limits.of_mean(told_parts(users, apis), draws, size)
-        if beside is not None:
-            unit, number = beside
-            told = told_parts(unit_source(source, unit), apis)
-            upper = max(upper, limits.of_mean(told, number, size)[1])
-        found[apis] = lower, upper
+        told = {name: told_parts(unit_source(source, name), apis) for name in units}
+        # Which exposure is the larger one follows from no user, and which lower limit is does.
+        lower = max(
+            limits.of_mean(told[name], draws, size, 1 / len(units))[0]
+            for name, draws in units.items()
+        )
+        upper = max(limits.of_mean(told[name], draws, size)[1] for name, draws in units.items())
+        found[apis] = min(lower, upper), upper
     return found
 
 

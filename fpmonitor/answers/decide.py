@@ -257,6 +257,7 @@ def _begun(
         links=decide_question.links,
         visits=question.visits,
     )
+    came_back = question.visits == "last" and population.came_back(question.k)
     drawn = None if decide_question.search_users is not None else users.drawn
     needed = (
         {"levels": policy.candidates}
@@ -274,6 +275,7 @@ def _begun(
         source=population.window.source,
         unit=population.unit,
         days=population.snapshot.days(disclosed_from(decide_question.k)),
+        came_back=came_back,
         names=population.names(policy.candidates),
         account=population.members(decide_question.k),
         observed=None if drawn is None else drawn.observed,
@@ -784,7 +786,9 @@ def are_users_decided_on(population: Population, decision: Decision) -> bool:
     return True
 
 
-def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Verdict]:
+def recheck_sets(
+    population: Population, decision: Decision, others: Sequence[ApiSet] = ()
+) -> dict[ApiSet, Verdict]:
     """Test every set on the allow list of a decision again, on the current users.
 
     Others are told what follows from what they are told of the spectra.
@@ -792,9 +796,10 @@ def recheck_sets(population: Population, decision: Decision) -> dict[ApiSet, Ver
     Args:
         population: The current users, seen as the decision saw its own.
         decision: The decision, with its APIs called as in their log: see `called_as`.
+        others: Sets that are not on its list, which are tested as it was decided.
     """
     eligible_users = users_meant(population, decision)
     source = eligible_users.told_source(decision.policy.candidates, decision.policy.k)
     # a stratum that has no user now counts as exposed now
     policy = replace(decision.policy, sample=eligible_users.model(decision.policy.sample))
-    return recheck(replace(decision, policy=policy), source)
+    return recheck(replace(decision, policy=policy), source, others)

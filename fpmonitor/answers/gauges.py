@@ -1,7 +1,7 @@
 """What is known of a list that is in use as numbers for Prometheus, in its text format.
 
 Labels name the decision, sets of APIs, sources of k users, and what is in the way, as notices do:
-no values and no users.
+no users, and no values that fewer than k of them have.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _HELP = {
     "exposure_budget": "Largest tolerated exposure, share of the users.",
     "sets": "Sets on the list by what is known of them.",
     "window_users": "Users of the newest window that was checked, or all of them.",
-    "source_users": "Users of a source in that window, where k users of each have come.",
+    "source_users": "Users of a source in the newest window that is over, at least k; "
+    "of a service in hundreds, rounded up.",
     "source_faults": "APIs whose values a source sends broken, where it was judged.",
     "window_end_seconds": "End of the newest window that was checked, Unix time.",
     "alarm": "1 while the windows so far raise an alarm together.",
@@ -97,7 +98,8 @@ def _known(standing: Standing) -> Iterator[tuple[str, dict[str, str], float]]:
         yield "source_users", {"source": _named(source)}, users
     for source, apis in standing.faulty_sources.items():
         yield "source_faults", {"source": _named(source)}, len(apis)
-    for problem in standing.problems:
+    # A further source, or value, of what is in the way is no other alert.
+    for problem in (one for one in standing.in_the_way if one.part_of is None):
         yield "problem", {"kind": problem.kind, "what": problem.what}, 1
 
 

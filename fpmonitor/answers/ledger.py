@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.answers.check import usable
+from fpmonitor.answers.check import SourceChange, usable
 from fpmonitor.answers.decide import called_as, question_of
 from fpmonitor.answers.log_faults import are_enough, changed_sources, find_faults
 from fpmonitor.answers.panel import PanelFinding, WindowUsers, certain, compare
@@ -93,6 +93,7 @@ def compare_windows(
             p_value=float(adjusted[i]),
             values=tuple(certain(tested[i].values, len(tested), false_alarms, audience)),
             lost=tuple(v for v in tested[i].lost if v.p_value * len(tested) <= false_alarms),
+            came=tuple(v for v in tested[i].came if v.p_value * len(tested) <= false_alarms),
         )
         for i in order
         if adjusted[i] <= false_alarms
@@ -147,6 +148,20 @@ class Ledger:
             f"no {self.period} that is over has enough users{why and ': ' + why}",
             hint="ingest more logs, or choose longer windows with --by",
         )
+
+    def newest_sources(self) -> dict[str, int]:
+        """Return the users of each source in the newest window that is over, as far as they may be.
+
+        Values are not read, so it is cheap.
+        """
+        spans = whole_windows(self.database, self.period, self.limits, now=self.now)
+        with suppress(UndecidableError):  # no visit has a time
+            for span in spans if self.limits.source is None else ():
+                if isinstance(span, Span):
+                    [(users,)] = self.database.rows("windows/users", **span.bounds)
+                    found = _by_source(self.database, span)
+                    return publishable_members(found, users, self.decision.policy.k, self.audience)
+        return {}
 
     def over(self, since: datetime) -> list[Window]:
         """Windows with visits from a moment on that are over, in their order."""
@@ -224,7 +239,7 @@ class SinceDecided:
         found = self._before(self._decided, like=False)
         return found is not None and are_enough(self._read(found), self._read(self.now), k=self._k)
 
-    def sources(self) -> dict[str, str]:
+    def sources(self) -> dict[str, SourceChange]:
         """Find sources that vanished, came, or send fewer than half of their share of the users.
 
         What fewer than k users come by shows in nothing.
@@ -234,7 +249,7 @@ class SinceDecided:
             return {}
         had, has = (
             {name: users for name, users in found.items() if users >= self._k}
-            for found in (self._by_source(before), self._now_by_source)
+            for found in (_by_source(self.windows.database, before), self._now_by_source)
         )
         return dict(changed_sources(had, has, then=before.name, k=self._k))
 
@@ -264,13 +279,9 @@ class SinceDecided:
                     found[name] = tuple(sorted(alone.faults()))
         return found
 
-    def _by_source(self, span: Span) -> dict[str, int]:
-        rows = self.windows.database.rows("windows/sources", **span.bounds)
-        return {str(name): int(users) for name, users in rows}
-
     @functools.cached_property
     def _now_by_source(self) -> dict[str, int]:
-        return self._by_source(self.now)
+        return _by_source(self.windows.database, self.now)
 
     def moved(
         self, origin: datetime | None, level: Callable[[int], float]
@@ -291,16 +302,34 @@ class SinceDecided:
         first = window_at(base, self._period)
         place, k = position(begin, self._period) - position(first, self._period), self._k
         before = self._before(base) if place >= 1 else None
-        if before is None or before.window.since is None or self._read(self.now).size < k:
-            return None
-        found = compare_windows(
-            self._read(before),
-            self._read(self.now),
-            k=k,
-            false_alarms=level(place),
-            audience=self.windows.audience,
-        )
-        return before.window.since.date(), found
+        while before is not None and before.window.since is not None:
+            if self._read(self.now).size < k:
+                break
+            found = compare_windows(
+                self._read(before),
+                self._read(self.now),
+                k=k,
+                false_alarms=level(place),
+                audience=self.windows.audience,
+            )
+            if not self._is_at_fault(before, found):
+                return before.window.since.date(), found
+            before = self._before(self._next_like(before.window.since))
+        return None
+
+    def _is_at_fault(self, span: Span, found: Sequence[PanelFinding]) -> bool:
+        """Whether a window that others were compared with has broken values of what they found.
+
+        That these are gone would be news of a log. Nothing is read where nothing was found.
+        """
+        whole = self._before(self._decided, like=False) if found else None
+        if whole is None or whole == span:
+            return False
+        faults = find_faults(self._read(whole), self._read(span), k=self._k)
+        return any(not faults.keys().isdisjoint(one.apis) for one in found)
+
+    def _next_like(self, since: datetime) -> datetime:
+        return since + timedelta(days=7) if self._period == "day" else end_of(since, self._period)
 
     @property
     def _period(self) -> Division:
@@ -354,3 +383,8 @@ class SinceDecided:
         if (span, self.apis) not in self.known:
             self.known[span, self.apis] = read_users(self.windows, span, self.apis, k=self._k)
         return self.known[span, self.apis]
+
+
+def _by_source(database: Database, span: Span) -> dict[str, int]:
+    rows = database.rows("windows/sources", **span.bounds)
+    return {str(name): int(users) for name, users in rows}

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fpmonitor.answers.check import SourceChange
 from fpmonitor.answers.panel import WindowUsers, in_both
 from fpmonitor.export.exporter import printable
 
@@ -69,7 +70,7 @@ def are_enough(before: WindowUsers, after: WindowUsers, *, k: int) -> bool:
 
 def changed_sources(
     had: dict[str, int], has: dict[str, int], *, then: str, k: int
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, SourceChange]]:
     """Yield what became of each source: its users then and now, where they are k or more."""
     both = {*had} & {*has}
     # All sources may halve in a holiday: each is held against what all of them do.
@@ -80,12 +81,14 @@ def changed_sources(
         if len(both) > 1 or name not in both:
             expected = round(min(season or 1.0, 1.0) * expected)
         if not had.get(name):
-            yield name, f"the source {shown} is new since {then}"
+            yield name, SourceChange("new", f"the source {shown} is new since {then}")
         elif not users and expected >= _SURE * k:
-            yield name, f"the source {shown} has sent fewer than {k} users, and many on {then}"
+            text = f"the source {shown} has sent fewer than {k} users, and many on {then}"
+            yield name, SourceChange("gone", text)
         elif _SURE * k <= expected and users < _FEWER * expected:
             fewer = 100 * (1 - users / expected)
-            yield name, f"the source {shown} sends {fewer:.0f} % fewer users than on {then}"
+            text = f"the source {shown} sends {fewer:.0f} % fewer users than on {then}"
+            yield name, SourceChange("fewer", text)
 
 
 def _are_most(some: Mapping[int, int], users: Mapping[int, int]) -> bool:

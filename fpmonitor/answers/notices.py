@@ -154,6 +154,7 @@ def _events(body: Mapping[str, Any]) -> Iterator[_Event]:
             title = title.format(**problem)
             yield _Event(about=problem["kind"], severity=severity, title=title, todo=todo)
     yield from _no_longer_above(changed)
+    yield from _over(body)
     if body.get("mended"):
         windows = ", ".join(since[:10] for since in body["mended"][:_NAMED])
         yield _Event(
@@ -169,11 +170,30 @@ def _events(body: Mapping[str, Any]) -> Iterator[_Event]:
             title="The windows so far show together that a set is above the budget",
             todo="Look at the exposure of the last windows; decide again if it has grown.",
         )
+    if body.get("alarm_over"):
+        yield _Event(
+            about="alarm",
+            title="Over: the windows so far showed together that a set is above the budget",
+            is_over=True,
+        )
     yield _Event(
         about="state",
         title=f"The list is watched: {_STATES[body['state']]}",
         is_over=body["state"] == "holds",
     )
+
+
+def _over(body: Mapping[str, Any]) -> Iterator[_Event]:
+    """Yield what is in the way no longer; the key is at an end where nothing else of it stands."""
+    standing = {problem["kind"] for problem in body["problems"]}
+    for problem in body.get("over", ()):
+        kind = problem["kind"]
+        yield _Event(
+            about=kind,
+            title=f"Over: {_PROBLEMS[kind][1].format(**problem)}",
+            todo="Nothing: it was not seen twice in a row.",
+            is_over=kind not in standing,
+        )
 
 
 def _above(changed: Sequence[Mapping[str, Any]], budget: float | None) -> Iterator[_Event]:

@@ -23,7 +23,7 @@ from fpmonitor.store.digests import DIGEST, LONG
 from fpmonitor.store.snapshot import ABSENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +33,9 @@ Compared = Literal["changed", "values", "rarity"]
 _OF_OTHERS: tuple[Compared, ...] = ("values", "rarity")
 NOT_LOGGED = "(absent)"
 _LISTED_VALUES = 25  # that grew, and as many that shrank: a release has a text for each system
+# Of the users, who have a new value that is named: of renderers and lists of fonts a few new ones
+# come each week.
+_NAMED_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,7 @@ class PanelFinding:
     Attributes:
         gone: Whether of all users fewer than k have now a value that k others had.
         lost: Which these are, where they may be named, those of most users first.
+        came: Values that many users have and that of all users before fewer than k had, as `lost`.
     """
 
     apis: tuple[str, ...]
@@ -77,11 +81,12 @@ class PanelFinding:
     moved: float = 0.0
     values: tuple[MovedValue, ...] = ()
     gone: bool = False
-    lost: tuple[LostValue, ...] = ()
+    lost: tuple[NamedValue, ...] = ()
+    came: tuple[NamedValue, ...] = ()
 
 
-class LostValue(NamedTuple):
-    """A value that k users had, by its text, and how surely others come in their place."""
+class NamedValue(NamedTuple):
+    """A value that k users had or have, by its text, and how surely its share is another one."""
 
     value: str
     p_value: float
@@ -193,7 +198,8 @@ def _compare_others(
         rarities += [everybody.rarity] if rarity else []
     values: tuple[MovedValue, ...] = ()
     gone: list[int] = []
-    lost: tuple[LostValue, ...] = ()
+    lost: tuple[NamedValue, ...] = ()
+    came: tuple[NamedValue, ...] = ()
     if len(names) == 1:
         text = functools.partial(_text, texts=windows[1].texts, name=names[0])
         [codes] = found.tuples.columns
@@ -210,7 +216,9 @@ def _compare_others(
             and np.count_nonzero(now == code) < k
         ]
         had = dict(zip(codes.tolist(), found.counts[0].tolist(), strict=True))
-        lost = tuple(_lost(gone, listed, had, texts=windows[1].texts(names[0]), k=k))
+        texts = windows[1].texts(names[0])
+        lost = tuple(_named_values(gone, listed, had, texts=texts, k=k))
+        came = tuple(_came(windows, names[0], listed, k=k))
     for compared, tests in zip(_OF_OTHERS, (laws, rarities), strict=True):
         if tests:
             yield PanelFinding(
@@ -221,25 +229,42 @@ def _compare_others(
                 values=values if compared == "values" else (),
                 gone=bool(gone) and compared == "values",
                 lost=lost if compared == "values" else (),
+                came=came if compared == "values" else (),
             )
 
 
-def _lost(
-    gone: Sequence[int],
+def _named_values(
+    codes: Iterable[int],
     listed: Mapping[int, MovedValue],
-    had: Mapping[int, int],
+    users: Mapping[int, int],
     *,
     texts: Mapping[int, str | None],
     k: int,
-) -> Iterator[LostValue]:
-    """Yield values that are gone by their texts: who had them were k, and how few have now is not.
+) -> Iterator[NamedValue]:
+    """Yield values by their texts, of `users` each, who were or are k; how few they were is not.
 
     A digest, also of a long value, or what stands in the place of a value, names nobody.
     """
-    for code in sorted(gone, key=lambda code: -had[code]):
+    for code in sorted(codes, key=lambda code: -users[code]):
         text = texts.get(code)
-        if text and had[code] >= disclosed_from(k) and not text.startswith(("(", DIGEST, LONG)):
-            yield LostValue(text, listed[code].p_value or 0.0)
+        if text and users[code] >= disclosed_from(k) and not text.startswith(("(", DIGEST, LONG)):
+            yield NamedValue(text, listed[code].p_value or 0.0)
+
+
+def _came(
+    windows: tuple[WindowUsers, WindowUsers], api: str, listed: Mapping[int, MovedValue], *, k: int
+) -> Iterator[NamedValue]:
+    """Yield the new values among those that moved, by all users of both windows.
+
+    Who came in one of them alone may lack a value that regulars have always had.
+    """
+    before, now = (window.columns[api] for window in windows)
+    # Of the users who are compared first, as to count all of them takes a millisecond a value.
+    grew = [code for code, one in listed.items() if one.grew and one.after and one.before is None]
+    users = {code: int(np.count_nonzero(now == code)) for code in grew if code != ABSENT}
+    least = max(k, _NAMED_SHARE * len(now))
+    new = [c for c, n in users.items() if n >= least and np.count_nonzero(before == c) < k]
+    return _named_values(new, listed, users, texts=windows[1].texts(api), k=k)
 
 
 class _Drawn(NamedTuple):
@@ -295,12 +320,14 @@ def _compare_both(
     test = compare_changes(*pair, least=least)
     codes, counts = _counted(*pair)
     text = functools.partial(_text, texts=windows[1].texts, name=api)
+    listed = dict(_moved_values(codes, counts, test, k=k, text=text))
     return PanelFinding(
         apis=names,
         compared="changed",
         p_value=test.p_value,
         moved=test.moved,
-        values=tuple(one for _, one in _moved_values(codes, counts, test, k=k, text=text)),
+        values=tuple(listed.values()),
+        came=tuple(_came(windows, api, listed, k=k)),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.answers.cohorts import CohortReport, report_cohorts
 from fpmonitor.answers.decide import called_as, question_of
-from fpmonitor.answers.visits import VisitReport, report_visits
+from fpmonitor.answers.visits import VisitReport, as_read, report_visits
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.cohorts import SHARE_LIMITS_SHARE, share_limits
 from fpmonitor.population.browsers import BROWSER_FAMILY, OPERATING_SYSTEM
@@ -84,7 +84,7 @@ def report_people(population: Population, decision: Decision) -> PeopleReport | 
     # It was chosen among all that may be asked for, or among the candidates that were fixed before.
     sample.universe = decision.universe or len(decision.policy.candidates)
     visits = None
-    if decision.policy.visits != "last":
+    if as_read(population, decision).policy.visits != "last":
         eligible_users = users.for_question(sample.question, sample.source.apis)
         rows, key = eligible_users.visit_rows(apis), eligible_users.snapshot.key
         visits = report_visits(rows, key, sample, apis)

@@ -14,11 +14,11 @@ from fpmonitor.safe_files import untyped
 from fpmonitor.vocabulary import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from datetime import date, datetime
 
-    from fpmonitor.answers.panel import PanelFinding
+    from fpmonitor.answers.panel import NamedValue, PanelFinding
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
     from fpmonitor.population.population import Population
     from fpmonitor.unit import Unit
@@ -27,7 +27,8 @@ FALSE_MOVES = 0.01  # probability that users who keep to one distribution are ev
 _NAMED = 3
 _CHANGED = "{unit}s who had come on {since} have changed {apis}"
 _OTHERS = "{unit}s who come now are others than on {since}, by {apis}"
-_GONE = "{api} {lost} {are} gone: fewer than {k} {unit}s have {it}, many had on {since}"
+_GONE = "{api} {values} {are} gone: fewer than {k} {unit}s have {it}, many had on {since}{also}"
+_CAME = "{api} {values} {are} new: many {unit}s have {it}, fewer than {k} had on {since}"
 _LETTERS = 40  # of the name of a value, which others share
 
 
@@ -44,6 +45,7 @@ class MovedApi:
         gone: Whether others come, of whom k had a value that fewer than k of all users have now,
             and a smaller share: no wave of bots looks like it.
         lost: Names of such values, those of most users first; of browsers, which are updated, none.
+        came: Names of values that many have and fewer than k of all users had, likewise.
     """
 
     api: str
@@ -52,6 +54,7 @@ class MovedApi:
     releases: tuple[str, ...] = ()
     gone: bool = False
     lost: tuple[str, ...] = ()
+    came: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,19 +110,22 @@ class Renewal:
     def said_of(self, moved: Sequence[MovedApi]) -> str:
         """Say that some APIs have moved, which all were changed, or of which others come."""
         first = moved[0]
-        said = _CHANGED if first.changed else _OTHERS
         if len(moved) == 1 and first.lost and not first.changed:
-            said = _GONE
-        return said.format(
-            unit=self.unit,
-            since=self.moved_since,
-            apis=some_of([*map(_one, moved)], _NAMED),
-            api=first.api,
-            lost=some_of(first.lost, _NAMED),
-            are="are" if len(first.lost) > 1 else "is",
-            it="each" if len(first.lost) > 1 else "it",
-            k=self.k,
-        )
+            also = f"; {_few(first.came)} new" if first.came else ""
+            return self._of_values(_GONE, first.api, first.lost, also=also)
+        said = _CHANGED if first.changed else _OTHERS
+        apis = some_of([*map(_one, moved)], _NAMED)
+        return said.format(unit=self.unit, since=self.moved_since, apis=apis)
+
+    def said_of_new(self, api: str, value: str) -> str:
+        """Say that an API has a new value."""
+        return self._of_values(_CAME, api, [value])
+
+    def _of_values(self, said: str, api: str, values: Sequence[str], **words: str) -> str:
+        are, it = ("are", "each") if len(values) > 1 else ("is", "it")
+        named = some_of(values, _NAMED)
+        known = {"unit": self.unit, "since": self.moved_since, "k": self.k}
+        return said.format(api=api, values=named, are=are, it=it, **known, **words)
 
     @property
     def sets(self) -> list[str]:
@@ -239,14 +245,20 @@ def _moved(alarms: Sequence[PanelFinding]) -> tuple[MovedApi, ...]:
             changed=alarm.compared == "changed",
             releases=tuple(releases_in(api, new)),
             gone=alarm.gone,
-            lost=()
-            if api in BROWSER_APIS
-            else tuple(dict.fromkeys(_value_name(one.value) for one in alarm.lost)),
+            lost=_value_names(api, alarm.lost),
+            came=_value_names(api, alarm.came),
         )
         known = found.setdefault(api, moved)
         if moved.lost:
-            found[api] = replace(known, gone=True, lost=moved.lost)
+            known = replace(known, gone=True, lost=moved.lost)
+        found[api] = replace(known, came=tuple(dict.fromkeys([*known.came, *moved.came])))
     return tuple(found.values())
+
+
+def _value_names(api: str, values: Iterable[NamedValue]) -> tuple[str, ...]:
+    if api in BROWSER_APIS:
+        return ()
+    return tuple(dict.fromkeys(_value_name(one.value) for one in values))
 
 
 def releases_in(api: str, values: Sequence[str]) -> list[str]:
@@ -263,10 +275,17 @@ def _value_name(text: str) -> str:
 
 
 def _one(moved: MovedApi) -> str:
-    to = f": now {', '.join(moved.releases)}" if moved.releases else ""
-    gone = some_of(moved.lost, _NAMED) or "a value"
-    to += f"; {gone} {'are' if len(moved.lost) > 1 else 'is'} gone" if moved.gone else ""
-    return f"{moved.api} (about {_percent(moved.moved)}{to})"
+    now = ", ".join(filter(None, [*moved.releases, some_of(moved.came, _NAMED)]))
+    gone = f"{_few(moved.lost) if moved.lost else 'a value is'} gone" if moved.gone else ""
+    # The estimate is of half of the users: of few who moved it may see none.
+    about = f"about {_percent(moved.moved)}" if moved.moved > 0 else ""
+    shown = ": ".join(filter(None, [about, f"now {now}" if now else ""]))
+    told = "; ".join(filter(None, [shown, gone]))
+    return f"{moved.api} ({told})" if told else moved.api
+
+
+def _few(values: Sequence[str]) -> str:
+    return f"{some_of(values, _NAMED)} {'are' if len(values) > 1 else 'is'}"
 
 
 def _percent(share: float) -> str:

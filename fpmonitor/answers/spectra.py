@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -36,10 +35,11 @@ from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import (
     Audience,
     may_count_below,
+    publishable_draws,
     publishable_groups,
 )
 from fpmonitor.errors import InputError, UndecidableError
-from fpmonitor.policy import Drawn, Look, disclosed_from
+from fpmonitor.policy import DRAWS, Drawn, Look, disclosed_from
 from fpmonitor.population.beside import USERS, SourceBeside, days_in_words, unit_spectrum
 from fpmonitor.population.evidence import Lack  # noqa: TC001 -- msgspec reads the annotation
 from fpmonitor.population.level_source import LevelSource
@@ -116,6 +116,7 @@ class Facts:
         wishes: As in `Decision`, of what the file says was wished; empty in files of before.
         counters: What may have counted the groups, as `Decision.engine`; null in files of before.
         users_possible, users_needed, users_range, by_visits: As in `Decision`, where it has them.
+        came_back: Whether users came back, at least 1 % and k; null in files of before.
         drawn: Of how many users those of strata or clusters were drawn; null without a draw, and in
             files of before.
         again: Where some users were searched: the chains that were tested on the others, and the
@@ -143,6 +144,7 @@ class Facts:
     users_needed: tuple[int | None, ...] | None = None
     users_range: tuple[tuple[int | None, int | None], ...] | None = None
     by_visits: ByVisits | None = None
+    came_back: bool | None = None
     drawn: Drawn | None = None
     again: SearchedAgain | None = None
     declared: Mapping[str, tuple[int, ...]] | None = None
@@ -187,6 +189,7 @@ def facts_of(
         lacks=population.lacks(candidates, k),
         unit=population.unit,
         days=population.snapshot.days(disclosed_from(k)),
+        came_back=population.came_back(k) if decision.policy.visits == "last" else None,
         account=population.members(k),
         look=eligible_users.model(decision.policy.sample).look,
         # By the key of the data: whoever changed a wish in the file cannot note it anew.
@@ -333,11 +336,7 @@ def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
         differs = facts.declared is not None and decision.declared != facts.declared
         reason = _OTHERWISE if differs else "nothing here tells it" * (facts.declared is None)
         yield Discrepancy("declared", reason, is_certain=differs)
-    if decision.by_visits is not None:
-        differs = decision.by_visits != facts.by_visits
-        # Later visits with the last values of before leave the digest as it was.
-        reason = "by now visits show something else" * differs
-        yield Discrepancy("by visits", reason, is_certain=False)
+    yield from _visits_beside(decision, facts)
     known: dict[str, object] = {"made": facts.asked_on, "engine": facts.counters}
     known |= {name: getattr(facts, name) for name in ("days", "users_possible")}
     for name, found in known.items() if has_tests_of_now(decision) else ():
@@ -365,6 +364,22 @@ def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
         if getattr(decision, name) is not None and getattr(facts, name) is not None:
             alike = getattr(decision, name) == getattr(facts, name)
             yield Discrepancy(name, "" if alike else "the users foretell another number")
+
+
+def _visits_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
+    """Compare what is said of visits where last values count.
+
+    Later visits with the last values of before leave the digest as it was.
+    """
+    if decision.by_visits is not None:
+        differs = decision.by_visits != facts.by_visits
+        reason = "by now visits show something else" * differs
+        yield Discrepancy("by visits", reason, is_certain=False)
+    if decision.came_back or facts.came_back:
+        reason = _OTHERWISE * (facts.came_back is False)
+        if not decision.came_back and has_tests_of_now(decision):
+            reason = "by now users have come back"
+        yield Discrepancy("came back", reason, is_certain=decision.came_back)
 
 
 def departures_of_tests(decision: Decision) -> Iterator[Discrepancy]:
@@ -547,26 +562,15 @@ def _groups(
     told = {}
     for name, each in units.items():
         one = unit_spectrum(spectrum, name)
-        told[name] = tuple(one.groups() if k is None else _pools(each, k, words, one))
+        if k is None:
+            told[name] = tuple(one.groups())
+        elif isinstance(each, VisitSource):
+            told[name] = tuple(publishable_draws(one, DRAWS, k))
+        else:
+            told[name] = tuple(publishable_groups(one, k))
     of_users = unit_spectrum(spectrum, USERS)
     within = of_users.groups_by_cohort() if isinstance(of_users, CohortSpectrum) else ()
     return SetGroups(apis=tuple(words), groups=told.pop(USERS), cohorts=within, beside=told)
-
-
-def _pools(
-    source: SpectrumSource, k: int, words: Sequence[str], spectrum: CountSpectrum
-) -> list[tuple[int, int, int]]:
-    """Pool the groups of fewer than k users of one unit; of visits those of each draw.
-
-    All draws hold the same users: k members of groups of several may be one user.
-    """
-    if not isinstance(source, VisitSource):
-        return publishable_groups(spectrum, k)
-    pools = Counter[tuple[int, int]]()
-    for draw in source.draws:
-        for least, most, users in publishable_groups(draw.spectrum(words), k):
-            pools[least, most] += users
-    return [(least, most, users) for (least, most), users in sorted(pools.items())]
 
 
 def read_spectra(path: Path, decision: Decision) -> DecisionSpectra:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
-    from fpmonitor.answers.check import CheckReport
+    from fpmonitor.answers.check import CheckReport, SourceChange
     from fpmonitor.answers.panel import PanelFinding
     from fpmonitor.answers.renewal import MovedApi, Renewal
     from fpmonitor.decide.decision import ApiSet, Decision
@@ -46,9 +46,10 @@ ProblemKind = Literal[
     "fault",
     "source",
 ]
+_ENDING: frozenset[ProblemKind] = frozenset({"fault", "source", "vanished"})
 _USUAL_WINDOWS = 28
 _NAMED = 3
-_ENDS_AFTER = 2  # windows in a row that do not show a violation any more
+_ENDS_AFTER = 2  # windows in a row that do not show it any more
 _SAID_AGAIN = timedelta(days=28)  # what who decided again was told before is news again
 
 
@@ -58,14 +59,29 @@ class Problem:
 
     Attributes:
         kind, what: What it is, and of which file, window or API; told once.
-        text: A sentence without values.
+        text: A sentence without values of few users.
         seen: Last day of the window that showed it, of a reason that lasts.
+        part_of: Of a source, or a new value, of an API that has a problem: what that one is of. A
+            notice on that one names both.
+        quiet: Windows in a row that have not shown it any more.
     """
 
     kind: ProblemKind
     what: str
     text: str
     seen: str | None = None  # those of before have it in their text
+    part_of: str | None = None
+    quiet: int = 0
+
+    @property
+    def key(self) -> tuple[ProblemKind, str]:
+        """What it is known again by."""
+        return self.kind, self.what
+
+    @property
+    def ends(self) -> bool:
+        """Whether somebody is told that it is over; a reason to decide again lasts."""
+        return self.kind in _ENDING or (self.kind == "decide again" and self.part_of is not None)
 
 
 _TEXTS: dict[ProblemKind, str] = {
@@ -102,17 +118,39 @@ LACKS_ALL = problem(
 )
 
 
-def fault(
-    api: str, words: str, sources: Mapping[str, tuple[str, ...]], day: datetime | None
-) -> Problem:
-    """Return that an API is at fault in a window, by which sources, and by which of them not."""
-    names = {
-        at_fault: [printable(name) for name, apis in sources.items() if (api in apis) is at_fault]
-        for at_fault in (True, False)
-    }
-    if all(names.values()):
-        words += f", from {some_of(names[True], _NAMED)}, not from {some_of(names[False], _NAMED)}"
-    return problem("fault", api, words=words, day="" if day is None else f" of {day:%Y-%m-%d}")
+def faults_of(
+    found: Mapping[str, str], sources: Mapping[str, tuple[str, ...]], day: datetime | None
+) -> list[Problem]:
+    """Return that APIs are at fault in a window, and each source that sends them so.
+
+    Args:
+        found: API -> what is wrong, in words.
+        sources: Judged source -> APIs that it sends at fault.
+        day: Begin of the window.
+    """
+    of = "" if day is None else f" of {day:%Y-%m-%d}"
+    problems = []
+    for api, words in found.items():
+        bad, sound = (
+            [printable(name) for name, apis in sources.items() if (api in apis) is at_fault]
+            for at_fault in (True, False)
+        )
+        named = f", from {some_of(bad, _NAMED)}, not from {some_of(sound, _NAMED)}"
+        all_words = words + named if bad and sound else words
+        problems.append(problem("fault", api, words=all_words, day=of))
+        for name in bad:
+            part = problem("fault", f"{api} from {name}", words=words, day=of)
+            problems.append(replace(part, part_of=api))
+    return problems
+
+
+def changed_source(name: str, change: SourceChange) -> list[Problem]:
+    """Return what has become of a source: one that sent fewer users and then none is told twice."""
+    found = problem("source", printable(name), text=change.text)
+    if change.became != "gone":
+        return [found]
+    gone = problem("source", f"{found.what} (gone)", text=change.text)
+    return [found, replace(gone, part_of=found.what)]
 
 
 def vanished(api: str, decision: Decision) -> Problem:
@@ -151,11 +189,12 @@ class Standing:
         outcome: Of the last check.
         sets: What was certain of each set last.
         alarm: Whether the windows so far raise an alarm.
-        problems: What is in the way.
+        problems: What is in the way, and what was until lately: see `Problem.quiet`.
         apis: Names of APIs that others may see, so that a new one shows.
         until: End of the newest window that was checked; null without windows.
         users: Users of the windows that were checked last, the newest at the end.
         moved: APIs with other values in the newest window than on the days of the decision.
+        came: Those with new values in it -> which.
         gone: API -> values that were told to be gone.
         shows_sets: Whether that window shows what the decision does not say of some sets.
         faulty: Begins of the windows whose logs are at fault, as far as is known; and of days in
@@ -174,6 +213,7 @@ class Standing:
     until: str | None = None
     users: tuple[int, ...] = ()
     moved: tuple[str, ...] = ()
+    came: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gone: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shows_sets: bool = False
     faulty: tuple[str, ...] = ()
@@ -190,9 +230,9 @@ class Standing:
         return replace(self, faulty=faulty)
 
     @property
-    def told(self) -> set[tuple[ProblemKind, str]]:
-        """Kind and subject of each problem, by which it is told once."""
-        return {(found.kind, found.what) for found in self.problems}
+    def in_the_way(self) -> list[Problem]:
+        """What the newest window shows, or lasts."""
+        return [one for one in self.problems if not one.quiet]
 
     @property
     def doubtful(self) -> list[str]:
@@ -266,6 +306,7 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
         until=until,
         users=users,
         moved=tuple(one.api for one in moved),
+        came={one.api: one.came for one in moved if one.came},
         gone=_gone(before, moved),
         shows_sets=renewal is not None and bool(renewal.sets) and not report.faults,
         faulty=() if before is None else before.faulty,
@@ -331,7 +372,7 @@ def again(
         told: Earlier notices: see `told_before`.
     """
     known = {found.what: found for found in known_again(before)}
-    found = {}
+    found, parts = dict[str, str](), list[Problem]()
     # The same window looked at again, as after late logs, is no second one.
     last = before if before is not None and before.until != after.until else None
     lasts = after.until is None or (last is not None and last.shows_sets and after.shows_sets)
@@ -340,8 +381,9 @@ def again(
     moved = renewal.moved or ()
     # A new browser changes other APIs for those who have it, so for as many users at most.
     updated = max((one.moved for one in moved if one.changed and one.releases), default=0.0)
-    for one in moved:
-        is_release = one.changed and one.moved <= updated
+    for other in moved:
+        is_release = other.changed and other.moved <= updated
+        one = other if is_release else replace(other, came=_stayed(before, last, other))
         stays = is_release or one.gone or (last is not None and one.api in last.moved)
         if stays and one.api in after.moved and not any(_tells(body, one) for body in told):
             name = _name(one.api, one.releases)
@@ -349,8 +391,12 @@ def again(
             had = before.gone.get(one.api, ()) if before is not None else ()
             more = tuple(value for value in one.lost if value not in had)
             if more and name in known:  # which says nothing of them
-                also = replace(one, changed=False, lost=more)
+                also = replace(one, changed=False, lost=more, came=())
                 found[_without(name, more)] = renewal.said_of([also])
+            for value in one.came:
+                text = renewal.said_of_new(one.api, value)
+                part = problem("decide again", _with(one.api, value), text=text)
+                parts.append(replace(part, part_of=name))
     seen = None
     if after.until is not None:
         seen = f"{datetime.fromisoformat(after.until) - timedelta(microseconds=1):%Y-%m-%d}"
@@ -358,7 +404,14 @@ def again(
         what: replace(problem("decide again", what, text=text), seen=seen)
         for what, text in found.items()
     }
-    return [*(known | now).values()]
+    return [*(known | now).values(), *parts]
+
+
+def _stayed(before: Standing | None, last: Standing | None, one: MovedApi) -> tuple[str, ...]:
+    """Return the new values of an API that two windows in a row show, and those that were told."""
+    told = {known.what for known in (before.problems if before else ()) if known.part_of}
+    had = () if last is None else last.came.get(one.api, ())
+    return tuple(name for name in one.came if name in had or _with(one.api, name) in told)
 
 
 def told_before(
@@ -404,18 +457,19 @@ def _tells(body: Mapping[str, Any], one: MovedApi) -> bool:
         is_same = (had["api"], had.get("changed")) == (one.api, one.changed)
         name = _name(one.api, releases)
         is_told = is_same and any(
-            reason == name or reason.startswith(_without(name)) for reason in reasons
+            reason == name or reason.startswith((_without(name), _with(name))) for reason in reasons
         )
-        is_told = is_told and one.gone <= bool(had.get("gone")) and _tells_lost(had, one)
+        is_told = is_told and one.gone <= bool(had.get("gone")) and _tells_values(had, one)
         has_browsers = bool(one.releases) == bool(releases) and {*one.releases} <= {*releases}
         if is_told and has_browsers and one.moved < 2 * had["moved"]:
             return True
     return False
 
 
-def _tells_lost(had: Mapping[str, Any], one: MovedApi) -> bool:
-    """Whether a notice told which values are gone."""
-    return {*one.lost} <= {*had.get("lost", one.lost)}
+def _tells_values(had: Mapping[str, Any], one: MovedApi) -> bool:
+    """Whether a notice told which values are gone, and which are new."""
+    lost, came = had.get("lost", one.lost), had.get("came", one.came)
+    return {*one.lost} <= {*lost} and {*one.came} <= {*came}
 
 
 def _reasons(body: Mapping[str, Any]) -> set[str]:
@@ -432,23 +486,74 @@ def _without(name: str, values: Sequence[str] = ()) -> str:
     return f"{name} without {', '.join(values)}"
 
 
+def _with(name: str, value: str = "") -> str:
+    return f"{name} with {value}"
+
+
 def known_again(before: Standing | None) -> list[Problem]:
-    """Return why to decide again, as far as it was known."""
+    """Return why to decide again, as far as it was known, but for new values, which may go."""
     problems = () if before is None else before.problems
-    return [found for found in problems if found.kind == "decide again"]
+    return [one for one in problems if one.kind == "decide again" and one.part_of is None]
+
+
+def lasting(
+    before: Standing | None, after: Standing, found: Sequence[Problem], *, judged: bool
+) -> list[Problem]:
+    """Return what is in the way, and what was: until two windows in a row have not shown it.
+
+    So what comes and goes is told once, and its end as well. Mended logs end a fault at once.
+
+    Args:
+        before, after: What was known, null at first, and what is.
+        found: What the newest window shows, or lasts.
+        judged: Whether there was a check.
+    """
+    if before is None:
+        return [*found]
+    shown, is_mended = {one.key for one in found}, bool(mended(before, after))
+    # Days are looked at beside longer windows; without windows each check is of other users.
+    is_next = (before.until, before.day) != (after.until, after.day)
+    is_next |= judged and after.until is None
+    kept = []
+    for one in before.problems:
+        if one.ends and one.key not in shown and not (is_mended and one.kind == "fault"):
+            quiet = one.quiet + is_next
+            kept += [replace(one, quiet=quiet)] if quiet < _ENDS_AFTER else []
+    return [*found, *kept]
+
+
+def mended(before: Standing | None, after: Standing) -> list[str]:
+    """Return the begins of windows that were at fault: what was said of them is taken back."""
+    return sorted({*(before.faulty if before else ())} - {*after.faulty})
+
+
+def over(before: Standing | None, after: Standing) -> list[Problem]:
+    """Return what is in the way no longer, unless mended logs tell it, or what it was part of."""
+    if before is None:
+        return []
+    known = {one.key for one in after.problems}
+    ended = [one for one in before.problems if one.ends and one.key not in known]
+    if mended(before, after):
+        ended = [one for one in ended if one.kind != "fault"]
+    keys = {one.key for one in ended}
+    return [one for one in ended if (one.kind, one.part_of) not in keys]
+
+
+def news(before: Standing | None, after: Standing) -> list[Problem]:
+    """Return the problems that nobody was told of, but for parts of one that names them."""
+    known = {one.key for one in (before.problems if before else ())}
+    new = [one for one in after.problems if one.key not in known]
+    keys = {one.key for one in new}
+    return [one for one in new if (one.kind, one.part_of) not in keys]
 
 
 def is_news(before: Standing | None, after: Standing) -> bool:
-    """Whether somebody should be told: of a certain change, an alarm, or a new problem."""
-    if before is None:
+    """Whether somebody should be told: of a certain change, an alarm, a problem, or an end."""
+    if before is None or news(before, after):
         return True
-    if not {*before.faulty} <= {*after.faulty}:  # what was said of them is taken back
+    if mended(before, after) or over(before, after):
         return True
-    return (before.state, before.above, before.alarm) != (
-        after.state,
-        after.above,
-        after.alarm,
-    ) or not after.told <= before.told
+    return (before.state, before.above, before.alarm) != (after.state, after.above, after.alarm)
 
 
 def changes(
@@ -520,16 +625,16 @@ def next_steps(
         apis = join_names(min(after.above))
         when = ["--by", by or "week"]
         steps.append(["exposure", *when, "--apis", apis, "--k", str(decision.policy.k)])
-    for problem in after.problems:
+    for problem in after.in_the_way:
         if problem.kind == "refused":
             steps.append(["ingest", str(folder / problem.what)])
-    kinds = {problem.kind for problem in after.problems}
+    kinds = {problem.kind for problem in after.in_the_way}
     if kinds & {"no logs", "late logs", "fault"}:
         steps.append(["db", "batches"])
     found = [shlex.join(["fpmonitor", *step, *stored]) for step in steps]
     if after.above or kinds & {"appeared", "vanished", "decide again"}:
         vanished, appeared = (
-            [one.what for one in after.problems if one.kind == kind]
+            [one.what for one in after.in_the_way if one.kind == kind]
             for kind in ("vanished", "appeared")
         )
         found.append(decide_again(decision, database, vanished=vanished, appeared=appeared))
@@ -580,7 +685,7 @@ def decide_again(
     if (links := policy.links) is not None:
         words += ["--link-budget", f"{links.budget:.10g}"]
         words += ["--after", ",".join(map(days_in_words, links.after))] if links.after else []
-    words += [] if policy.visits == "last" else ["--unit", policy.visits]
+    words += ["--unit", policy.visits]  # by default it would follow from the users of now
     words += ["--union-with", "OTHER.json"] * len(decision.union_with)
     words += ["--rows-are-users"] if sample.rows_are_users else []
     words += ["--realised"] if policy.realised else []

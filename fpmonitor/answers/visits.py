@@ -26,15 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fpmonitor.decide.asked import DecideQuestion
+    from fpmonitor.decide.decision import Decision
     from fpmonitor.policy import Visits
     from fpmonitor.population.population import Population
     from fpmonitor.population.sample import CertifiedSample
     from fpmonitor.question import Question
     from fpmonitor.spectrum import CountSpectrum
 
-_CAME_BACK = 0.01  # of the users
 _NOTED_FROM = 1.5  # times what one visit exposes
-MOST_CELLS = 20_000_000  # values of visits that are read where nobody asked for them
 _MICROSECONDS = 86_400_000_000  # of a day
 
 
@@ -98,22 +97,23 @@ def unit_decided_by(
         return decide_question.visits
     if decide_question.known is not None:
         return decide_question.known.policy.visits
-    users = population.snapshot.users
     is_told = (
         decide_question.goes_with("unit")
-        and decide_question.engine != "duckdb"
         and apis <= most
-        and DRAWS * users * apis <= MOST_CELLS
         and has_visits(population, apis)
-        and _came_back(population) >= max(_CAME_BACK * users, disclosed_from(decide_question.k))
+        and population.can_read_visits(apis, DRAWS)
+        and population.came_back(decide_question.k)
     )
     return "last+visit" if is_told else "last"
 
 
-def _came_back(population: Population) -> int:
-    """Count the users with several visits; of one session of a page all are one."""
-    visits = population.visit_rows([])
-    return int((np.diff(visits.starts, append=len(visits.rows)) > 1).sum())
+def as_read(population: Population, decision: Decision) -> Decision:
+    """Return a decision as users test it: by last values where their visits are too many to read.
+
+    The same number as above which nobody decides by visits unasked.
+    """
+    is_few = population.can_read_visits(len(decision.asked), DRAWS)
+    return decision if is_few else decision.by_last_values
 
 
 def came_several_times(
@@ -129,7 +129,7 @@ def has_visits(population: Population, apis: int) -> bool:
     visits = population.visits or 0  # none where they may not be told
     if visits <= population.snapshot.users or not hasattr(population.snapshot, "visit_rows"):
         return False
-    return visits * apis <= MOST_CELLS and population.snapshot.in_memory(apis)
+    return population.can_read_visits(apis)
 
 
 def beyond_last(

@@ -20,11 +20,14 @@ from fpmonitor.answers.check import (
     touched,
 )
 from fpmonitor.answers.decide import called_as, recheck_sets, users_meant
+from fpmonitor.answers.visits import as_read
 from fpmonitor.decide.evidence import (
     Evidence,
     identity_of,
+    log_above,
     needed_evidence,
     prices_of_choice,
+    tests_by_unit,
     weigh,
 )
 from fpmonitor.errors import InputError
@@ -36,7 +39,6 @@ from fpmonitor.estimate.evalues import (
     taken_in,
     window_test,
 )
-from fpmonitor.population.beside import USERS, unit_source
 from fpmonitor.population.pairs import WITHIN
 from fpmonitor.store.checks import (
     CheckedList,
@@ -77,6 +79,19 @@ class _Series:
     known: CheckedList
     asked: Population
 
+    @classmethod
+    def of(
+        cls,
+        database: Database,
+        name: str,
+        decision: Decision,
+        known: CheckedList,
+        population: Population,
+    ) -> _Series:
+        """Return the windows of a list, tested as the users of one of them can be read."""
+        decision = as_read(population, decision)
+        return cls(database, name, decision, known, users_meant(population, decision))
+
 
 def check_window(
     population: Population,
@@ -111,7 +126,7 @@ def check_window(
     decided, seen = users_before(database, window, last_visit, rows=population.snapshot.users)
     # Where the list may be of anybody, its choice is paid for instead.
     are_new, doubted = not decided.any(), last_visit is None
-    series = _Series(database, name, decision, known, users_meant(population, decision))
+    series = _Series.of(database, name, decision, known, population)
     coverage = coverage_of(population, decision)
     lacking = lack_all(coverage, sets)
     label, place = _number(series, population, period)
@@ -263,7 +278,7 @@ def _weigh_all(decision: Decision, source: SpectrumSource, *, new_users: bool) -
     others = other_sets(decision)
     if not others:
         return listed
-    beside = weigh(replace(decision, allow=others), source, new_users=new_users)
+    beside = weigh(replace(decision, allow=others), source, new_users=new_users, by_any=False)
     return listed.joined(beside, math.log(len(others)) if new_users else 0.0)
 
 
@@ -272,8 +287,7 @@ def _all_or_nothing(population: Population, decision: Decision, delta: float) ->
 
     It is tested as it was decided, at a share of delta.
     """
-    sets = (*decision.allow, *other_sets(decision))
-    verdicts = recheck_sets(population, replace(decision, allow=sets).with_delta(delta))
+    verdicts = recheck_sets(population, decision.with_delta(delta), other_sets(decision))
     # An e-value of 1/delta where the test at delta passes; else it reaches no threshold.
     full = -math.log(delta)
     return Evidence(
@@ -304,10 +318,8 @@ def _run(series: _Series, population: Population, *, new: NDArray[Any]) -> tuple
         log_terms=(math.log(RUN_LENGTH), math.log(RUN_LENGTH)),
         monotone=told.least is not None,
     )
-    test = replace(test, draws=policy.draws)
-    users = unit_source(told.least or told, USERS)
-    spectra = (users.spectrum(one) for one in series.decision.allow)
-    evidence = [*map(test.log_above, spectra)]
+    units, least = tests_by_unit(policy, test), told.least or told
+    evidence = [log_above(units, least.spectrum(one)) for one in series.decision.allow]
     return tuple(go_on(before[0][1] if before else [0.0] * len(evidence), evidence))
 
 

@@ -206,7 +206,7 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
     if len(report.left_out) > _NAMED:
         yield f"left out: {len(report.left_out) - _NAMED:,} windows more"
     sample = report.decision.policy.sample
-    if sample.options:
+    if sample.options or (report.visits_unread and report.place is None):
         yield report.guarantee
     if report.period is None and report.place is None:
         return

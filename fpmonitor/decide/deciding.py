@@ -587,20 +587,48 @@ def tolerance_proofs(decision: Decision) -> Iterator[tuple[float, Proof]]:
         yield bias, tests.proof
 
 
-def recheck(decision: Decision, source: SpectrumSource) -> dict[ApiSet, Verdict]:
+def recheck(
+    decision: Decision, source: SpectrumSource, others: Sequence[ApiSet] = ()
+) -> dict[ApiSet, Verdict]:
     """Test every set on the allow list of a decision again, on the current users.
+
+    A set of the list is above the budget that is so by any unit that must keep it.
 
     Args:
         decision: The decision; its policy and setting are kept.
         source: The current users, as in `decide`.
+        others: Sets that are not on its list, which are tested as it was decided.
     """
     least, tests = source.least, judging(decision, source)
-    return {
-        apis: tests.verdict(
-            apis, source.spectrum(apis), None if least is None else least.spectrum(apis)
-        )
-        for apis in decision.allow
-    }
+    refuting = _refuting(decision, tests)
+    found: dict[ApiSet, Verdict] = {}
+    for apis in (*decision.allow, *others):
+        spectrum, lowest = source.spectrum(apis), None if least is None else least.spectrum(apis)
+        found[apis] = tests.verdict(apis, spectrum, lowest)
+        if refuting and found[apis] != "allow" and apis not in others:
+            told = lowest or spectrum
+            above = any(
+                (test.monotone or lowest is None)
+                and test.refutes(unit_spectrum(told, unit), len(apis))
+                for unit, test in refuting.items()
+            )
+            found[apis] = "block" if above else "undecided"
+    return found
+
+
+def _refuting(decision: Decision, tests: Tests) -> dict[str, Refutation]:
+    """Return what shows by each of two units that a set is above the budget, at half the level.
+
+    Lists are allowed by both at the whole level, but each of them may find a violation wrongly.
+    """
+    policy, refute = decision.policy, tests.refute
+    if refute is None or policy.visits not in SECOND_UNIT:
+        return {}
+    unit, draws = SECOND_UNIT[policy.visits]
+    # Limits are nats, and weights those of the mean over the draws of the first unit.
+    halved = replace(refute, limits=refute.limits + math.log(2))
+    score = replace(halved.score, weights=halved.score.weights * (policy.draws / draws))
+    return {USERS: halved, unit: replace(halved, score=score)}
 
 
 def judging(decision: Decision, users: SpectrumSource | int) -> Tests:

@@ -258,7 +258,7 @@ class Decision(Result):
         search: What the best of many APIs, or of levels, was searched by, and how far that came;
             null where it was not, or came to its end.
         engine: What counted the groups: `memory`, `duckdb`, or the address of another engine.
-        universe: Number of APIs any of which may be chosen after looking; null where the question
+        universe: Number of APIs of which sets may be chosen after looking; null where the question
             is taken to have been fixed before the users were seen, and for observed users alone.
         first_names: Number of names in the first log that the database stored, where all candidates
             are among them, and 0 where one is not; null where nothing noted them, and without a
@@ -286,6 +286,8 @@ class Decision(Result):
             were also tested by exact limits; null where none were.
         by_visits: What visits show of the recommended set, where last values count and show far
             fewer; null elsewhere, where nobody looked, and in files of before.
+        came_back: Whether users came back, at least 1 % and k, and last values alone count; false
+            in files of before.
         parts: What the limits follow from where nobody saw a whole record, in private collection;
             null elsewhere.
         scope: What it is about, of all that pages can read; null in files of before.
@@ -345,6 +347,7 @@ class Decision(Result):
     design: DesignPart | None = None
     declared: Mapping[str, tuple[_Count, ...]] | None = None
     by_visits: ByVisits | None = None
+    came_back: bool = False
     parts: PartsKnown | None = None
     scope: Scope | None = None
     union_with: tuple[UnionWith, ...] = ()
@@ -494,6 +497,14 @@ class Decision(Result):
         if sample.look is None:
             return self
         return replace(self, policy=replace(self.policy, sample=replace(sample, look="later")))
+
+    @property
+    def follows_from_candidates(self) -> bool:
+        """Whether candidates choose the users, or their visits, so that they were fixed before.
+
+        Visits count that brought a candidate, and users who lack one may be left out.
+        """
+        return self.missing == "drop" or self.policy.needs_whole_records
 
     @property
     def rests_on_file(self) -> bool:
@@ -960,7 +971,7 @@ _OF_SETS = (
 )
 _WHERE_ANY = (
     *("components", "account", "names", "no_evidence", "assumed", "must", "never"),
-    *("asked_before", "weights", "wishes", "union_with"),
+    *("asked_before", "weights", "wishes", "came_back", "union_with"),
 )
 _OF_DATA = ("users", "unit", "digest", "days", "account")
 

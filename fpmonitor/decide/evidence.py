@@ -13,16 +13,20 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fpmonitor.estimate.evalues import log_share, window_test
+from fpmonitor.estimate.evalues import log_mean, log_share, window_test
 from fpmonitor.estimate.looks import level_terms
 from fpmonitor.population.beside import SECOND_UNIT, USERS, unit_spectrum
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     from numpy.typing import NDArray
 
     from fpmonitor.decide.decision import ApiSet, Decision, Verdict
-    from fpmonitor.spectrum import SpectrumSource
+    from fpmonitor.estimate.evalues import WindowTest
+    from fpmonitor.policy import Policy
+    from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 _USUAL_TERM = 5.0  # nats that a window needs beyond delta; only sharpness depends on it
 _DESIGN_SIZE = 3  # APIs of the sets that are tested sharpest
@@ -83,11 +87,15 @@ class Evidence:
         }
 
 
-def weigh(decision: Decision, source: SpectrumSource, *, new_users: bool) -> Evidence:
+def weigh(
+    decision: Decision, source: SpectrumSource, *, new_users: bool, by_any: bool = True
+) -> Evidence:
     """Weigh every set on the allow list of a decision on the users of one window.
 
     Args:
         new_users: Whether the list was decided on none of these users; it then has no price.
+        by_any: Whether a set is above the budget that is so by any unit that must keep it; by the
+            first one alone as decisions block sets.
     """
     policy, sets = decision.policy, decision.allow
     delta_term = _USUAL_TERM - math.log(policy.delta or 1.0)
@@ -108,10 +116,7 @@ def weigh(decision: Decision, source: SpectrumSource, *, new_users: bool) -> Evi
         monotone=source.least is not None,
         factors=policy.sample.departure.factors,
     )
-    units = {USERS: replace(test, draws=policy.draws)}
-    if policy.visits in SECOND_UNIT:
-        unit, draws = SECOND_UNIT[policy.visits]
-        units[unit] = replace(test, draws=draws)
+    units = tests_by_unit(policy, test)
     found = source.spectra(sets)
     lowest = found if source.least is None else source.least.spectra(sets)
     return Evidence(
@@ -122,10 +127,27 @@ def weigh(decision: Decision, source: SpectrumSource, *, new_users: bool) -> Evi
             for spectrum, (price, _) in zip(found, prices, strict=True)
         ),
         above=tuple(
-            units[USERS].log_above(unit_spectrum(spectrum, USERS)) - price
+            log_above(units if by_any else {USERS: units[USERS]}, spectrum) - price
             for spectrum, (_, price) in zip(lowest, prices, strict=True)
         ),
     )
+
+
+def tests_by_unit(policy: Policy, test: WindowTest) -> dict[str, WindowTest]:
+    """Return the test of each unit that must keep the budget."""
+    units = {USERS: replace(test, draws=policy.draws)}
+    if policy.visits in SECOND_UNIT:
+        unit, draws = SECOND_UNIT[policy.visits]
+        units[unit] = replace(test, draws=draws)
+    return units
+
+
+def log_above(units: Mapping[str, WindowTest], spectrum: CountSpectrum) -> float:
+    """Evidence that a set is above the budget by some unit, nats.
+
+    The mean of e-values is one, however much the units have in common.
+    """
+    return log_mean([test.log_above(unit_spectrum(spectrum, name)) for name, test in units.items()])
 
 
 def prices_of_choice(decision: Decision) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -183,9 +183,8 @@ def _choice(decision: Decision) -> str:
         # Another number of users to search among is another division of them, and another test.
         searched = " and the number of users to search among" * bool(decision.confirmation)
         return f"{looks} {_fixed(decision)}{searched} were fixed before the data were seen and that"
-    # Without users who lack a candidate, these choose the users.
     chosen, fixed = "APIs and view of the users are", ""
-    if decision.missing == "drop":
+    if decision.follows_from_candidates:
         chosen, fixed = "view of the users is", "the candidates, "
     *numbers, last = [
         *("k", "population", "budget"),
@@ -262,16 +261,17 @@ def _links(decision: Decision) -> str:
 
 
 _READS = {
-    # Of the exposure alone: links are tested by last values.
+    # Of the exposure alone: links are tested by last values. Visits are drawn of those that brought
+    # a candidate, so that other candidates would draw others.
     "last+visit": (
-        "As surely, at one look, a site that reads one visit of each user, and knows no other of "
-        "them, exposes no more."
+        "As surely, a site that reads one visit of each user, and knows no other of them, exposes "
+        "no more. That holds for one look, and for {chosen} that were chosen before it."
     ),
     "visit": "A site reads one visit of each user, and knows no other of them.",
-    "path": "A site knows its users again, and reads all their visits of {} in order.",
+    "path": "A site knows its users again, and reads all their visits of {window} in order.",
     "both": (
         "It holds for a site that reads one visit of each user. It holds for a site, too, that "
-        "knows its users again, and reads all their visits of {} in order."
+        "knows its users again, and reads all their visits of {window} in order."
     ),
 }
 _BEYOND = (
@@ -291,15 +291,22 @@ def visits_read(decision: Decision, window: str) -> str:
     visits = decision.policy.visits
     if visits == "last":
         return ""
-    reads = _READS[visits].format(window)
+    chosen = "candidates" + " and other decisions" * bool(decision.union_with)
+    reads = _READS[visits].format(window=window, chosen=chosen)
     return f"{reads} {_BEYOND}" if visits in {"path", "both"} else reads
 
 
+_LAST_ALONE = (
+    "Users came back, and only their last values were tested: one visit may show more. `--unit "
+    "both` tests visits."
+)
+
+
 def _beyond_last(decision: Decision) -> str:
-    """Say what last values hide, where visits of before show far more."""
+    """Say what last values hide, where visits of before show far more or nobody tested them."""
     found = decision.by_visits
     if found is None:
-        return ""
+        return _LAST_ALONE * (decision.came_back and decision.policy.visits == "last")
     both = " and one visit" * (decision.policy.visits == "last+visit")
     return (
         f"Last values{both} count. {by_visits(found)}, with the recommended set. Decide by visits "
@@ -503,5 +510,7 @@ def _chosen_before(decision: Decision) -> str:
         return f"The question was registered before the first user came. {looks}"
     if decision.universe is None:
         return f"The whole question was chosen before looking. {looks}"
-    free = "Filters" if decision.missing == "drop" else "APIs and filters"
-    return f"{free} may be chosen after looking; k, population and budget before. {looks}"
+    if decision.follows_from_candidates:
+        return f"Filters may be chosen after looking; all else before. {looks}"
+    free = "APIs and filters may be chosen after looking; k, population and budget before."
+    return f"{'By last values, ' * (decision.policy.visits == 'last+visit')}{free} {looks}"

@@ -119,21 +119,20 @@ class Borders:
 
         What fails the condition, and is not blocked here, is undecided.
         """
-        here, parts = [{*one} for one in self.allow], set[tuple[str, ...]]()
-        for other in condition.allow:
-            other_apis = {*other}
-            is_within = any(other_apis <= one for one in here)
-            parts |= {other} if is_within else {tuple(sorted(other_apis & one)) for one in here}
         failing = condition.block
         if failing == [()]:  # nothing is allowed, whatever is read besides
             failing = [
                 (api,) for api in sorted({*chain(*self.allow, *self.block, *self.undecided)})
             ]
-        blocked = [{*members} for members in self.block]
+        names = _Names(self.allow, condition.allow, failing, self.block)
+        here, blocked = names.family(self.allow), names.family(self.block)
+        parts = set[int]()
+        for other in map(names.mask, condition.allow):
+            parts |= {other} if here.has_superset(other) else {other & one for one in here.sets}
         return replace(
             self,
-            allow=largest(parts),
-            undecided=[one for one in failing if not any(map({*one}.issuperset, blocked))],
+            allow=names.sets(Family(len(names.of_columns), parts).maximal()),
+            undecided=[one for one in failing if not blocked.has_subset(names.mask(one))],
             complete=self.complete and condition.complete,
             evaluated=self.evaluated + condition.evaluated,
         )
@@ -154,14 +153,36 @@ class Borders:
 
 def largest(sets: Iterable[ApiSet]) -> list[ApiSet]:
     """Those of some sets that are within no other one, sorted."""
-    pairs = [(members, {*members}) for members in sorted(sets)]
-    return [members for members, one in pairs if not any(one < other for _, other in pairs)]
+    listed = [*sets]
+    names = _Names(listed)
+    return names.sets(names.family(listed).maximal())
 
 
 def smallest(sets: Iterable[ApiSet]) -> list[ApiSet]:
     """Those of some sets that hold no other one, sorted."""
-    pairs = [(members, {*members}) for members in sorted(sets)]
-    return [members for members, one in pairs if not any(other < one for _, other in pairs)]
+    listed = [*sets]
+    names = _Names(listed)
+    return names.sets(names.family(listed).minimal())
+
+
+class _Names:
+    """Sets of names as bit masks, of all names that some of them hold."""
+
+    def __init__(self, *lists: Iterable[ApiSet]) -> None:
+        self.of_columns = sorted({*chain(*chain(*lists))})
+        self._columns = {name: column for column, name in enumerate(self.of_columns)}
+
+    def mask(self, members: ApiSet) -> int:
+        """Bit mask of a set."""
+        return mask(map(self._columns.__getitem__, members))
+
+    def family(self, sets: Iterable[ApiSet]) -> Family:
+        """Return sets as a family; of equal ones all but the first are left out."""
+        return Family(len(self.of_columns), dict.fromkeys(map(self.mask, sets)))
+
+    def sets(self, masks: Iterable[int]) -> list[ApiSet]:
+        """Return the sets of some masks, sorted."""
+        return sorted(tuple(map(self.of_columns.__getitem__, positions(one))) for one in masks)
 
 
 class Family:

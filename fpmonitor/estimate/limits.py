@@ -93,7 +93,7 @@ class Limits:
         return self.of_part(spectrum, self.log_term(size), hidden=hidden)
 
     def of_mean(
-        self, told: Sequence[DisclosedSpectra], draws: int, size: int = 1
+        self, told: Sequence[DisclosedSpectra], draws: int, size: int = 1, part: float = 1.0
     ) -> tuple[float, float]:
         """Lower and upper limit, from the mean of the scores of draws of one value of each user.
 
@@ -104,6 +104,7 @@ class Limits:
         Args:
             told: What is told of all draws together, or of each by itself.
             draws, size: Number of draws, and of APIs in the set.
+            part: Of delta, that the limits have.
 
         Raises:
             InputError: The spectra are not of so many users in each draw.
@@ -118,7 +119,7 @@ class Limits:
             return np.asarray(np.sum(found, axis=0))
 
         # Sums are linear in the score, so their mean over draws is the score of the mean.
-        return self._of_sums(sums, self.log_term(size))
+        return self._of_sums(sums, self.log_term(size, part))
 
     def log_term(self, size: int, part: float = 1.0) -> float:
         """`ln(1 / level)` of a set of so many APIs, of a part of delta, nats."""

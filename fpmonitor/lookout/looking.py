@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,13 +22,18 @@ from fpmonitor.answers.standing import (
     Standing,
     again,
     called_anew,
+    changed_source,
     changes,
-    fault,
+    faults_of,
     is_news,
     judged,
     known_again,
+    lasting,
     late,
+    mended,
+    news,
     next_steps,
+    over,
     probable_causes,
     problem,
     taken_back,
@@ -62,7 +67,7 @@ if TYPE_CHECKING:
 
     from fpmonitor.answers.check import CheckReport
     from fpmonitor.answers.ledger import Ledger
-    from fpmonitor.decide.decision import ApiSet
+    from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.lookout.settings import WatchSettings
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.population import Population
@@ -185,11 +190,11 @@ class Look:
         since = window_at(now, "day") - timedelta(days=1)
         if after.day is not None:
             since = datetime.fromisoformat(after.day)
-        problems = {(one.kind, one.what): one for one in after.problems}
+        problems = {one.key: one for one in after.problems}
         missing = self._missing_day(since, now)
         if missing is not None:
             gap = problem("no logs", f"{missing:%Y-%m-%d}", by="day")
-            problems.setdefault((gap.kind, gap.what), gap)
+            problems.setdefault(gap.key, gap)
         for day in self._days.over(since)[-_MOST_DAYS:]:
             if day.since is None or day.until is None:
                 continue
@@ -198,8 +203,8 @@ class Look:
                 continue
             found, sources = day_found
             after = after.at_fault(day.since) if found else after
-            for api, words in found.items():
-                problems.setdefault(("fault", api), fault(api, words, sources, day.since))
+            for one in faults_of(found, sources, day.since):
+                problems.setdefault(one.key, one)
             after = replace(after, day=day.until.isoformat(), faulty_sources=sources)
         return replace(after, problems=tuple(problems.values()))
 
@@ -266,6 +271,9 @@ class Look:
         after = replace(after, problems=tuple(problems))
         if until is None:
             after = self._with_faulty_days(after, now)
+        after = replace(
+            after, problems=tuple(lasting(before, after, after.problems, judged=report is not None))
+        )
         newest = stored_until(database)
         stored = {since: after.stored.get(since, newest) for since in after.doubtful}
         after = replace(after, stored=stored)
@@ -307,10 +315,9 @@ class Look:
         if not is_first or report.lacks_all or len(new) <= len(report.vanished):
             problems += [problem("appeared", api) for api in new]
         problems += self._without_logs(before, report, until or now)
-        changed = report.sources.items()
-        problems += [problem("source", printable(name), text=text) for name, text in changed]
-        sources = report.faulty_sources
-        problems += [fault(*one, sources, report.since) for one in report.faults.items()]
+        for change in report.sources.items():
+            problems += changed_source(*change)
+        problems += faults_of(report.faults, report.faulty_sources, report.since)
         if report.late and settings.by is not None and report.since is not None:
             problems.append(late(settings.by, report.since, report.late))
         if report.renewal is not None:
@@ -382,7 +389,7 @@ class Look:
     ) -> dict[str, Any]:
         """Return what others are told: what is certain now, what to do, and the last check."""
         settings, decision = self.settings, self.settings.decision
-        known = before.told if before else set()
+        new = {one.key for one in news(before, after)}
         body: dict[str, Any] = {
             "list": settings.list_key,
             "was": None if before is None else before.state,
@@ -390,15 +397,14 @@ class Look:
             "changed": [],
             "causes": [],
             "problems": [
-                asdict(problem)
-                | {
-                    "text": spoken(problem.text, decision.unit),
-                    "new": (problem.kind, problem.what) not in known,
-                }
-                for problem in after.problems
+                {**_told(one, decision), "seen": one.seen, "new": one.key in new}
+                for one in after.in_the_way
+                if one.part_of is None or one.key in new
             ],
+            "over": [_told(one, decision) for one in over(before, after)],
             "corrected": sorted(self.corrected),
-            "mended": sorted({*(before.faulty if before else ())} - {*after.faulty}),
+            "mended": mended(before, after),
+            "alarm_over": before is not None and before.alarm and not after.alarm,
             "usual_users": after.usual_users,
             "unit": decision.unit,
             "next": next_steps(
@@ -453,6 +459,10 @@ class Look:
             return report_check(users, decision).limits
         except UndecidableError:
             return {}
+
+
+def _told(one: Problem, decision: Decision) -> dict[str, Any]:
+    return {"kind": one.kind, "what": one.what, "text": spoken(one.text, decision.unit)}
 
 
 def standing_of(standing: str | None) -> Standing | None:

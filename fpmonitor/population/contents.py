@@ -245,12 +245,13 @@ class Contents(Draws):
         is_counted = rows if self._rows is None else rows[self._rows]
         if not is_counted.any():
             return None
-        if self._visits in {"last", "last+visit"}:
-            source = MemorySource(apis, [self.column(api)[is_counted] for api in apis])
-            return disclosed_to(self.audience, source, k)
-        visits = self._visit_rows(apis, among=rows)
-        parts = self._by_visits(visits, apis, self._least_told(k))
-        return disclosed_to(self.audience, SourceBeside(parts), k)
+        parts: dict[str, SpectrumSource] = {}
+        if self._visits != "last":
+            visits = self._visit_rows(apis, among=rows)
+            parts = self._by_visits(visits, apis, self._least_told(k))
+        if USERS not in parts:
+            parts[USERS] = MemorySource(apis, [self.column(api)[is_counted] for api in apis])
+        return disclosed_to(self.audience, _beside(parts), k)
 
     def _least_told(self, k: int) -> int:
         return 1 if self.audience is Audience.OWNER else disclosed_from(k)
@@ -270,7 +271,7 @@ class Contents(Draws):
             parts = self._by_visits(visits, apis, least) | self._by_pairs(visits, apis)
         if USERS not in parts:
             parts[USERS] = self._by_values(apis, engine)
-        return parts[USERS] if len(parts) == 1 else SourceBeside(parts)
+        return _beside(parts)
 
     def _by_values(self, apis: Sequence[str], engine: Engine) -> MemorySource | SpectrumQueries:
         # The others take no room.
@@ -335,7 +336,8 @@ class Contents(Draws):
         reader = getattr(self.snapshot, "visit_rows", None)
         if reader is None:
             raise InputError("visits: only a database keeps them", hint="ingest the logs into one")
-        if not self.snapshot.in_memory(len(apis)):
+        visits_of_each = -(-self.snapshot.visits // max(self.snapshot.users, 1))
+        if not self.snapshot.in_memory(len(apis) * visits_of_each):
             raise UndecidableError(
                 "visits: the users do not fit into memory", hint="ask of a window of fewer users"
             )
@@ -357,3 +359,8 @@ class Contents(Draws):
     def disclosed(self, apis: Sequence[str], k: int) -> DisclosedSpectra:
         """Return what the audience is told of the count spectrum of a set."""
         return disclosed_spectra(self.spectrum(apis), k, self.audience)
+
+
+def _beside(parts: Mapping[str, SpectrumSource]) -> SpectrumSource:
+    """Return the source of the users' values, with those of other units beside it."""
+    return parts[USERS] if len(parts) == 1 else SourceBeside(parts)

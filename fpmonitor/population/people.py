@@ -20,6 +20,7 @@ from fpmonitor.population.browsers import NO_GROUPS, BrowserGroups, signs_of
 from fpmonitor.population.changes import recoding_of
 from fpmonitor.population.recoding import Recoding, own_codes_of_absent
 from fpmonitor.population.views import View
+from fpmonitor.population.visits import MOST_CELLS
 from fpmonitor.population.volatile import (
     Volatility,
     may_be_contradicted,
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     )
     from fpmonitor.store.looks import FirstNames
     from fpmonitor.store.transforms import Transform
+
+_CAME_BACK = 0.01  # of the users, that decisions speak of them
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -250,6 +253,16 @@ class People:
     def visits(self) -> int | None:
         """Visits of the users; null for others, as those of few who came back would show in it."""
         return self.snapshot.visits if self.audience is Audience.OWNER else None
+
+    def came_back(self, k: int) -> bool:
+        """Whether users came back: so many as may be told of, and no accident."""
+        least = max(_CAME_BACK * self.snapshot.users, disclosed_from(k))
+        return self.snapshot.came_back() >= least
+
+    def can_read_visits(self, apis: int, draws: int = 1) -> bool:
+        """Whether visits, or draws of one of each user, are few enough to be read unasked."""
+        rows = max(self.snapshot.visits, draws * self.snapshot.users)
+        return rows * apis <= MOST_CELLS and self.snapshot.in_memory(apis)
 
     def days(self, k: int) -> Days | None:
         """First and last day (UTC) with a visit; for others, with visits of at least k users."""

@@ -114,6 +114,10 @@ class Snapshot(UserRows):
         """Visits behind the rows; as many as `users` where nobody came twice or none were kept."""
         return self.users
 
+    def came_back(self) -> int:
+        """Count the users with several visits; of one session of a page all are one."""
+        return 0
+
     @property
     @abstractmethod
     def digest(self) -> str:

@@ -73,6 +73,13 @@ class StoredSnapshot(Snapshot):
         """Visits of the window."""
         return self.table.visits
 
+    def came_back(self) -> int:
+        """Count the users with several visits; of one session of a page all are one."""
+        if self.visits <= self.users:
+            return 0
+        [(users,)] = self.database.rows("snapshot/came_back", **self.window.bounds)
+        return int(users)
+
     @property
     def digest(self) -> str:
         """Digest of the rows' values."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from fpmonitor.store.visits import VisitRows
 
+MOST_CELLS = 20_000_000  # values of visits, or of draws, that are read where nobody asked for them
+
 
 def with_values(visits: VisitRows, apis: Sequence[str], *, whole: bool) -> VisitRows:
     """Return the visits that brought a value of some API of a set; where `whole`, of all."""

@@ -128,6 +128,7 @@ def check_sentences(
             more = f"; fewer than {policy.k} users have a value of any API of the list"
         elif lacking:
             more += f"; fewer than {policy.k} users have a value of {', '.join(lacking)}"
+        more += "; last values alone were tested" * report.visits_unread
         said = spoken(f"{says[verdict]}{limits}{more}", report.decision.unit)
         yield apis, verdict, f"{named_set(apis)} {said}"
 

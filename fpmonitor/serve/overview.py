@@ -133,6 +133,8 @@ def take_overview(monitor: Monitor, decision: Decision | None) -> Overview:
     ]
     apis = tuple(monitor.apis(k=question.k)) if shown else ()
     alerts += _alerts_of_changes(apis, () if decision is None else decision.recommended)
+    if check is not None and check.visits_unread:
+        alerts.append(Alert("note", "Visits are too many to read: last values alone were tested."))
     return Overview(
         made=datetime.now(UTC),
         question=question,

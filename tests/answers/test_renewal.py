@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fpmonitor.answers import renewal
-from fpmonitor.answers.panel import LostValue, PanelFinding
+from fpmonitor.answers.panel import NamedValue, PanelFinding
 from fpmonitor.answers.standing import (
     SetStanding,
     Standing,
@@ -212,7 +212,7 @@ def test_values_that_a_broken_log_lacks_are_not_gone(decision: Decision, tmp_pat
 
 def test_versions_of_browsers_are_not_said_to_be_gone() -> None:
     """Who had them has others now, and may have another identifier."""
-    lost = (LostValue("Mozilla/5.0 (X11; Linux x86_64) Chrome/141.0.0.0 Safari/537.36", 0.0),)
+    lost = (NamedValue("Mozilla/5.0 (X11; Linux x86_64) Chrome/141.0.0.0 Safari/537.36", 0.0),)
     finding = PanelFinding(
         apis=("Navigator.userAgent",), compared="values", p_value=0.0, gone=True, lost=lost
     )
@@ -238,6 +238,15 @@ def test_values_that_are_kept_as_digests_are_not_named(decision: Decision, tmp_p
 
 def test_values_are_named_on_one_line() -> None:
     assert renewal._value_name("x\ny\u202e\x1b[31m " + "z" * 99) == f"x y[31m {'z' * 31}…"
+
+
+def test_a_share_that_is_estimated_as_none_is_not_told() -> None:
+    """A notice said "about 0 %" of a country of which it was certain that it had come."""
+    moved = renewal.MovedApi(api="a", moved=0.0, changed=False, came=("Asia/Tokyo",))
+    assert renewal._one(moved) == "a (now Asia/Tokyo)"
+    assert renewal._one(replace(moved, moved=0.026)) == "a (about 2.6 %: now Asia/Tokyo)"
+    assert renewal._one(replace(moved, came=(), gone=True)) == "a (a value is gone)"
+    assert renewal._one(replace(moved, came=())) == "a"
 
 
 def test_users_who_stay_as_they_were_are_no_reason_to_decide_again(
@@ -329,7 +338,8 @@ def test_a_decision_of_an_earlier_version_is_checked_without_its_day(
 def test_the_command_asks_the_same_question(decision: Decision) -> None:
     asked = decide_again(decision, Path("my db"))
     question = "--k 10 --budget 0.05 -n 2000 --delta 0.05"
-    assert asked == f"fpmonitor decide {question} --candidates a,c --db 'my db' -o new.json"
+    unit = "--unit last"  # by default users who came back since would ask for more
+    assert asked == f"fpmonitor decide {question} {unit} --candidates a,c --db 'my db' -o new.json"
     policy = replace(decision.policy, sample=SampleModel(bias=1.25))
     asked = decide_again(replace(decision, policy=policy, missing="drop"), Path("db"))
     assert "--missing drop --bias 1.25" in asked

@@ -361,6 +361,16 @@ def test_a_har_is_one_visitor_and_keeps_no_cookies(tmp_path: Path) -> None:
     assert [reject[1:3] for reject in rejects] == [(3, "no request headers")]
 
 
+def test_an_account_of_a_har_is_the_same_in_every_process(tmp_path: Path) -> None:
+    """It had the order of a set."""
+    har = (Path(__file__).parents[2] / "fixtures" / "records" / "har-1.2.har").read_text()
+    account = stored(tmp_path, har, name="a.har", columns={"user": "row"})[0].account
+    assert account is not None
+    left_out = [m.path for m in account.set_aside if not m.path.startswith("request.headers.")]
+    assert len(left_out) > 10
+    assert left_out == sorted(left_out)
+
+
 def test_access_logs_are_unescaped_and_lines_without_user_are_rows(tmp_path: Path) -> None:
     report, rows, rejects = stored(tmp_path, COMBINED, name="access.log", columns={"user": "row"})
     assert report.unit == "row"

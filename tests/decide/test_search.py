@@ -529,6 +529,33 @@ def test_few_apis_are_blocked_by_search_and_single_sets_by_refutation(
         assert [borders.block, borders.undecided] == expected
 
 
+@settings(max_examples=60, deadline=None)
+@given(SEEDS)
+def test_what_is_allowed_with_a_condition_is_what_both_allow(seed: int) -> None:
+    """Lists of thousands of sets were compared set by set: see `Borders.keeping`."""
+    rng, names = np.random.default_rng(seed), "abcdef"
+    subsets = [apis for size in range(1, 7) for apis in itertools.combinations(names, size)]
+
+    def some(number: int) -> list[ApiSet]:
+        return [subsets[place] for place in rng.choice(len(subsets), number, replace=False)]
+
+    def borders(allow: list[ApiSet], block: list[ApiSet]) -> Borders:
+        return Borders(allow=allow, block=block, undecided=[], complete=True, evaluated=1)
+
+    one, other = (borders(some(rng.integers(1, 9)), some(rng.integers(0, 5))) for _ in range(2))
+    found = one.keeping(other)
+    within = [
+        {*apis}
+        for apis in [(), *subsets]
+        if all(any({*apis} <= {*listed} for listed in each.allow) for each in (one, other))
+    ]
+    largest = [apis for apis in within if not any(apis < more for more in within)]
+    assert found.allow == sorted(tuple(sorted(apis)) for apis in largest)
+    open_sets = [apis for apis in other.block if not any({*no} <= {*apis} for no in one.block)]
+    assert found.undecided == open_sets
+    assert (found.complete, found.evaluated) == (True, 2)
+
+
 def test_what_another_test_blocked_blocks_nothing_more_when_a_search_goes_on() -> None:
     """Sets blocked one by one by a refutation, where the test of the search always holds."""
     rng, users = np.random.default_rng(0), 20_000

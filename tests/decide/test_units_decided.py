@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from fpmonitor.cli import run
+from fpmonitor.disclosure import publishable_draws
 from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.policy import DRAWS
 from fpmonitor.population.visits import PathSource, VisitSource, drawn_visits, tuple_ids
@@ -137,11 +141,81 @@ def test_by_default_one_visit_is_a_condition_only_with_what_it_goes_with(
         (None, ["--unit", "last"]),
         (None, ["--given", "font"]),
         (None, ["--setting", "sample"]),
-        (None, ["--engine", "duckdb"]),
+        ("last+visit", ["--engine", "duckdb"]),
         (None, ["--until", "2026-03-02"]),  # one visit each
     ):
         found = made(database, output, "network,depth", *options)
         assert found["policy"].get("visits") == expected, options
+
+
+def test_only_what_last_values_promise_lets_candidates_be_chosen_after_looking(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Visits count that brought a candidate: another list of candidates draws other visits."""
+    output, free = tmp_path / "d.json", "whichever APIs and view of the users are chosen"
+    audit = ["audit", "certificate", str(output), "--db", database]
+    for options in (
+        *(["--unit", unit] for unit in ("visit", "path", "both")),
+        ["--link-budget", "90%", "--after", "3d"],
+    ):
+        words = ["decide", *ASKED[:-1], "--candidates", "network,depth", "--db", database, "-q"]
+        assert run([*words, *options, "-o", str(output)]) == 0
+        content = json.loads(output.read_text(encoding="utf-8"))
+        said = content["guarantee"]
+        assert "whichever view of the users is chosen after looking" in said, options
+        assert "the candidates, k, population" in said, options
+        assert run(audit) == 0
+        more = said.replace("whichever view of the users is chosen", free)
+        more = more.replace("the candidates, k, population", "k, population")
+        output.write_text(json.dumps(content | {"guarantee": more}), encoding="utf-8")
+        assert run(audit) == 1, options
+        capsys.readouterr()
+        assert run([*words, *options, "--format", "table"]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert "Filters may be chosen after looking; all else before." in shown
+        assert "APIs and filters" not in shown
+    assert run([*words, "-o", str(output)]) == 0
+    said = json.loads(output.read_text(encoding="utf-8"))["guarantee"]
+    assert free in said
+    assert "for candidates that were chosen before it" in said
+    capsys.readouterr()
+    assert run([*words, "--format", "table"]) == 0
+    assert "By last values, APIs and filters" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--forecast"], ["--tolerance"], ["--search-users", "1200"], ["--given", "network"]],
+)
+def test_where_last_values_alone_are_tested_screen_and_file_say_so(
+    options: list[str], database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "d.json"
+    told = "only their last values were tested: one visit may show more"
+    words = ["decide", *ASKED, "--candidates", "depth", "--db", database, *options]
+    assert run([*words, "-o", str(output)]) == 0
+    content = json.loads(output.read_text(encoding="utf-8"))
+    assert "visits" not in content["policy"]
+    assert content["came_back"] is True
+    assert told in content["guarantee"]
+    assert told in " ".join(capsys.readouterr().err.split())
+    assert run([*words, "--until", "2026-03-02", "-o", str(tmp_path / "once.json")]) == 0
+    once = json.loads((tmp_path / "once.json").read_text(encoding="utf-8"))
+    assert "came_back" not in once
+    assert told not in once["guarantee"]
+    audit = ["audit", "certificate", str(output), "--db", database]
+    assert run(audit) == 0
+    del content["came_back"]
+    before, _, after = content["guarantee"].partition(" Users came back")
+    content["guarantee"] = before + after.partition("tests visits.")[2]
+    output.write_text(json.dumps(content), encoding="utf-8")
+    capsys.readouterr()
+    assert run(audit) == 3
+    assert "came back" in capsys.readouterr().out
+    # whoever asks for visits beside them hears that these do not go together
+    assert run([*words, "--unit", "last+visit"]) not in {0, 1, 3}
+    [said] = capsys.readouterr().err.strip().splitlines()
+    assert f"--unit: not with {options[0]}" in said
 
 
 def test_by_default_sets_that_are_searched_keep_last_values_alone(
@@ -232,7 +306,7 @@ def test_windows_are_checked_by_visits(
         code = run(words)
         [line] = json.loads(capsys.readouterr().out)
         found[by] = (code, line["verdict"], line["upper"] < 0.2)
-    assert found == {"day": (0, "allow", True), "month": (3, "undecided", False)}
+    assert found == {"day": (0, "allow", True), "month": (1, "block", False)}
 
 
 def test_no_tuple_counts_that_no_browser_showed(database: str, tmp_path: Path) -> None:
@@ -294,11 +368,65 @@ def test_pooled_groups_of_visits_prove_what_exact_ones_do_and_nothing_else(
     told = json.loads(pooled.read_text(encoding="utf-8"))["spectra"]
     [fonts] = [each for each in told if each["apis"] == ["font"]]
     assert sum(users for *_, users in fonts["groups"]) == DRAWS * USERS
+    assert all(users % (10 * DRAWS) == 0 for *_, users in fonts["groups"])
     for groups in (fonts["groups"], fonts["beside"]["path"]):
         assert all(users >= 9 for least, _, users in groups if least < 10)
     content |= {"allow": [["font", "network"]], "undecided": [], "recommended": []}
     output.write_text(json.dumps(content), encoding="utf-8")
     assert run([*audit, "--spectra", str(pooled)]) not in {0, 3}
+
+
+def test_what_is_written_of_visits_is_the_same_for_fewer_than_k_users_whose_visits_differ(
+    tmp_path: Path,
+) -> None:
+    """Exact sizes, and numbers that are no multiples of the draws, showed that a user did."""
+    found = []
+    for moving in (0, 1, 3, 9, 600):
+        log, database = tmp_path / f"{moving}.csv", str(tmp_path / f"{moving}.duckdb")
+        with log.open("w", encoding="utf-8", newline="") as file:
+            lines = csv.writer(file)
+            lines.writerow(["user", "time", "network"])
+            for user in range(USERS):
+                for day in (1, 2):
+                    network = f"n{user % 5 if user < 2_000 else user % 50}"
+                    own = day == 1 and user < moving
+                    lines.writerow([f"u{user}", f"2026-03-0{day}", f"x{user}" if own else network])
+        assert run(["ingest", str(log), "--db", database, "-q"]) == 0
+        output, pooled = tmp_path / "d.json", tmp_path / "pooled.json"
+        made(database, output, "network")
+        audit = ["audit", "certificate", str(output)]
+        assert run([*audit, "--db", database, "--write-spectra", str(pooled)]) in {0, 3}
+        assert run([*audit, "--spectra", str(pooled)]) in {0, 3}
+        [told] = json.loads(pooled.read_text(encoding="utf-8"))["spectra"]
+        groups = told["beside"]["visit"]
+        assert sum(users for *_, users in groups) == DRAWS * USERS
+        found.append(groups)
+    assert found[0] == found[1] == found[2] == found[3] != found[4]
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 10), st.integers(1, 200))
+def test_ranges_that_are_written_of_visits_hold_whoever_moves(
+    seed: int, k: int, users: int
+) -> None:
+    """Between any two sizes there are as many users as the ranges within them say, or more."""
+    rng, true = np.random.default_rng(seed), Counter[int]()
+    values = rng.integers(0, rng.integers(1, 40), users)
+    for _ in range(DRAWS):
+        moved = rng.random(users) < rng.choice([0, 0.01, 0.5])
+        seen = np.where(moved, rng.permutation(values), values)
+        for size in np.bincount(seen).tolist():
+            true[size] += size
+    sizes = np.array(sorted(size for size in true if size))
+    groups = np.array([true[size] // size for size in sizes.tolist()])
+    told = publishable_draws(CountSpectrum(sizes, groups), DRAWS, k)
+    assert sum(members for *_, members in told) == DRAWS * users
+    assert all(members >= DRAWS * min(k, users) for *_, members in told)
+    assert sum(members % (DRAWS * k) > 0 for *_, members in told) <= 1
+    for begin in {first for first, *_ in told}:
+        for end in {last for _, last, _ in told}:
+            said = sum(each for first, last, each in told if begin <= first and last <= end)
+            assert said <= sum(true[size] for size in sizes.tolist() if begin <= size <= end)
 
 
 @pytest.mark.parametrize("unit", ["both", "visit", "path"])

@@ -13,6 +13,7 @@ from benchmarks.recollection import (
     compare,
     decision_of,
     in_chromium,
+    in_firefox,
     monitor_of,
     serving,
     settings,
@@ -26,12 +27,22 @@ VISITORS = 12
 
 @pytest.mark.browser
 @pytest.mark.long
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
-def test_recollected_exposures_lie_within_the_limits_of_preview(tmp_path: Path) -> None:
-    """A small part of `benchmarks/recollection.py`: the web extension, headers and policies."""
+@pytest.mark.parametrize(
+    ("browser", "program"), [("chromium", "chromium"), ("firefox", "firefox-esr")]
+)
+def test_recollected_exposures_lie_within_the_limits_of_preview(
+    browser: str, program: str, tmp_path: Path
+) -> None:
+    """A small part of `benchmarks/recollection.py`: lists that need no other product."""
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
     place = Place()
     with serving(place) as port:
-        visits = in_chromium(place, port, tmp_path, settings(VISITORS), modules=None, ublock=None)
+        if browser == "chromium":
+            visitors = settings(VISITORS)
+            visits = in_chromium(place, port, tmp_path, visitors, modules=None, ublock=None)
+        else:
+            visits = in_firefox(place, port, tmp_path, settings(VISITORS), ublock=None)
     before = monitor_of(visits.pop("before.localhost"), tmp_path / "before.duckdb")
     assert len(visits) == 3 * len(BLOCKED)
     for host, reports in visits.items():

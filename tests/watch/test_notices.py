@@ -29,6 +29,16 @@ def problem(kind: str, what: str, text: str) -> dict[str, Any]:
     return {"problems": [{"kind": kind, "what": what, "text": text, "new": True}]}
 
 
+def over(kind: str, what: str, text: str) -> dict[str, Any]:
+    return {"over": [{"kind": kind, "what": what, "text": text}]}
+
+
+FAULT = {
+    "kind": "fault",
+    "what": "WebGL.renderer",
+    "text": "the logs of 2026-04-01 look broken: ...",
+}
+TOKYO = "Intl.timeZone Asia/Tokyo is new: many users have it, fewer than 10 had on 2026-03-16"
 RELEASE = "users who had come on 2026-02-11 have changed Navigator.userAgent "
 EVENTS: dict[str, dict[str, Any]] = {
     "above": {"changed": changed("allow", "block"), "state": "violated"},
@@ -42,7 +52,8 @@ EVENTS: dict[str, dict[str, Any]] = {
     },
     "mended": {"mended": ["2026-04-01T00:00:00", "2026-04-02T00:00:00"]},
     "alarm": {"alarm": {"raised": True}},
-    "fault": problem("fault", "WebGL.renderer", "the logs of 2026-04-01 look broken: ..."),
+    "alarm is over": {"alarm": {"raised": False}, "alarm_over": True},
+    "fault": {"problems": [{**FAULT, "new": True}]},
     "release": problem("decide again", "users", f"{RELEASE}(about 61 %: now chromium 142)"),
     "two releases": problem(
         "decide again", "users", f"{RELEASE}(about 0.86 %: now chromium 142, firefox 145)"
@@ -52,6 +63,20 @@ EVENTS: dict[str, dict[str, Any]] = {
         "Intl.timeZone",
         "Intl.timeZone Europe/Lisbon is gone: fewer than 10 users have it, many had on 2026-03-16",
     ),
+    "a country comes while others have": problem(
+        "decide again", "Intl.timeZone with Asia/Tokyo", TOKYO
+    ),
+    "it has left again": over("decide again", "Intl.timeZone with Asia/Tokyo", TOKYO),
+    "another source": problem("fault", "WebGL.renderer from shop", "the logs of 2026-04-02 ..."),
+    "that source is sound": {
+        "problems": [{**FAULT, "new": False}],
+        **over("fault", "WebGL.renderer from shop", "the logs of 2026-04-02 look broken: ..."),
+    },
+    "all are sound": over("fault", "WebGL.renderer", "the logs of 2026-04-01 look broken: ..."),
+    "source is back": over(
+        "source", "shop", "the source shop sends 63 % fewer users than on 2026-04-27"
+    ),
+    "an API is back": over("vanished", "Screen.width", "fewer than 10 users have a value of it"),
     "source": problem("source", "shop2", "the source shop2 is new since 2026-04-27"),
     "refused": problem("refused", "broken.jsonl", "broken.jsonl cannot be read; ..."),
     "no logs": problem("no logs", "2026-04-26", "the day from 2026-04-26 on has too few users"),
@@ -123,9 +148,18 @@ def test_the_title_has_room_for_the_browsers_that_are_new() -> None:
 
 def test_the_key_of_an_end_is_that_of_what_it_ends() -> None:
     keys = {event: message(body(event), details=None) for event in EVENTS}
-    for begin, end in (("above", "over"), ("above", "holds again"), ("fault", "mended")):
+    for begin, end in (
+        ("above", "over"),
+        ("above", "holds again"),
+        ("fault", "mended"),
+        ("alarm", "alarm is over"),
+        ("fault", "all are sound"),
+        ("source", "source is back"),
+        ("vanished", "an API is back"),
+    ):
         assert keys[begin]["key"] == keys[end]["key"]
         assert (keys[begin]["ended"], keys[end]["ended"]) == (False, True)
+    assert not keys["that source is sound"]["ended"], "the API is still at fault"
 
 
 def test_the_runbook_has_a_section_for_each_message() -> None:

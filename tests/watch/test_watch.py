@@ -1822,6 +1822,110 @@ def test_a_source_that_vanishes_comes_or_sends_less_is_named(
     assert "has sent fewer than 5 users" in told[14]["shop"]
 
 
+def titles(told: Told) -> list[str]:
+    return [message(body, details=None)["title"] for body in told[1]]
+
+
+def test_each_new_value_is_told_once_by_its_name_and_its_end(
+    decision: Path, tmp_path: Path, looked: Callable[..., Told]
+) -> None:
+    """Where a notice of the API stood, nobody heard of others; one week alone may be of bots."""
+    path, told = tmp_path / "decision.json", {}
+    made = on_agents(read_decision(decision), "b", week=0)
+    path.write_text(json.dumps(made.to_json()), encoding="utf-8")
+    few, weeks = {20_000, 20_001, 20_002}, {"Japan": range(1, 9), "Peru": range(3, 6)}
+    weeks["Crawler"] = range(4, 5)
+    for week in range(9):
+        come = np.flatnonzero(np.random.default_rng(week).random(6_000) < 0.4).tolist()
+        users = dict.fromkeys(come, "Spain") | dict.fromkeys(few, "Tonga")
+        for place, (country, at) in enumerate(weeks.items()):
+            first = 30_000 + 10_000 * place + 1_000 * week
+            users |= dict.fromkeys(range(first, first + 200 * (week in at)), country)
+        day_log(tmp_path / "in", 7 * week, users, a=lambda _: "x", b=users.__getitem__)
+        found = titles(looked(path, 7 * week + 4, "week"))
+        told |= {week: found} if week and found else {}
+    peru = "b Peru is new: many users have it, fewer than 5 had on 2025-12-29"
+    assert told.keys() == {2, 4, 7}
+    assert told[2][0].startswith("users who come now are others than on 2025-12-29, by b (about ")
+    assert told[2][0].endswith(" %: now Japan)")
+    assert told | {2: []} == {2: [], 4: [peru], 7: [f"Over: {peru}"]}
+
+
+def test_each_source_that_breaks_an_api_is_told_once_by_its_name_and_its_end(
+    daily: Callable[[int], Told], tmp_path: Path
+) -> None:
+    """Nobody heard of the second, nor that a fault had ended but for mended logs."""
+    told, broken = {}, {1: {"shop"}, 2: {"shop", "edge"}, 3: {"shop"}, 4: {"shop", "edge"}}
+    broken |= {5: {"shop"}, 6: {"shop"}}
+    for day in range(9):
+        bad = {
+            at for at, name in enumerate(("main", "shop", "edge")) if name in broken.get(day, ())
+        }
+        good_or_bad = {
+            "source": lambda user: ("main", "shop", "edge")[user % 3],
+            "a": lambda user, bad=bad: "x-1" if user % 3 in bad else user % 4,
+            "b": lambda user: user % 2,
+        }
+        first = 10_000 * day
+        day_log(tmp_path / "in", day, range(first, first + 1500), **good_or_bad)
+        bodies = daily(day)
+        found = [message(body, details=None) for body in bodies[1]]
+        told |= {day: [(one["title"], one["ended"]) for one in found]} if found and day else {}
+        if day == 2:
+            texts = [one["text"] for body in bodies[1] for one in body["problems"] if one["new"]]
+    [text] = texts
+    assert text.startswith(
+        "the logs of 2026-01-03 look broken: a from edge has values of a form that nobody had; "
+    )
+    look = "The logs look broken: a"
+    assert told == {
+        1: [(look, False)],
+        2: [(f"{look} from edge", False)],
+        6: [(f"Over: {look} from edge", False)],
+        8: [(f"Over: {look}", True)],
+    }
+
+
+def test_a_source_that_sends_less_and_then_nothing_is_told_twice_and_its_return(
+    daily: Callable[[int], Told], tmp_path: Path
+) -> None:
+    told, shop = {}, {7: 150, 8: 0}
+    for day in range(12):
+        sizes = {"main": 1000, "shop": shop.get(day, 400)}
+        rows = [
+            {"user": f"{day}{name}{u}", "source": name, "a": u % 3, "b": u % 2}
+            | {"time": (START + timedelta(days=day, hours=9)).isoformat()}
+            for name, users in sizes.items()
+            for u in range(users)
+        ]
+        text = "\n".join(map(json.dumps, rows)) + "\n"
+        (tmp_path / "in" / f"{day}.jsonl").write_text(text, encoding="utf-8")
+        if day >= 6:
+            found = titles(daily(day))
+            told |= {day: found} if found and day > 6 else {}
+    fewer = "the source shop sends 54 % fewer users than on 2026-01-01"
+    assert told == {
+        7: [fewer],
+        8: ["the source shop has sent fewer than 5 users, and many on 2026-01-02"],
+        10: ["Over: the source shop has sent fewer than 5 users, and many on 2026-01-02"],
+    }
+
+
+def test_an_api_that_is_gone_and_comes_back_is_told_once_with_its_end(
+    daily: Callable[[int], Told], tmp_path: Path
+) -> None:
+    told = {}
+    for day in range(7):
+        values: dict[str, Callable[[int], Any]] = {"a": lambda u: u % 3, "b": lambda u: u % 2}
+        if day in {1, 3}:
+            del values["b"]
+        day_log(tmp_path / "in", day, range(10_000 * day, 10_000 * day + 1000), **values)
+        found = [message(body, details=None) for body in daily(day)[1]]
+        told |= {day: [(one["title"], one["ended"]) for one in found]} if found and day else {}
+    gone = "An API of the list is gone from the logs: b"
+    assert told == {1: [(gone, False)], 5: [(f"Over: {gone}", True)]}
+
+
 @pytest.mark.long
 def test_where_days_cannot_tell_the_length_that_can_is_named(
     daily: Callable[[int], tuple[int, list[dict[str, Any]], str]],
