@@ -21,6 +21,8 @@ NAMES = sorted(
 HOLES = {
     "scan": "SELECT 1",
     "values": "SELECT 1",
+    "cells": "SELECT 1",
+    "order": "",
     "present": "a = 1",
     "joins": "",
     **dict.fromkeys(["told", "all_rows", "persons", "groups"], "SELECT 1"),
