@@ -181,10 +181,8 @@ class People:
             parts.append("absent:alone")
         if self._given:
             parts.append(f"given:{','.join(sorted(self._given))}")
-        if self._visits != "last":
-            parts.append(f"visits:{self._visits}")
-        if self._visits == "last+visit":  # more of them leave last values as they were
-            parts.append(f"{self.snapshot.visits}")
+        if self._visits != "last":  # more visits leave last values as they were
+            parts += [f"visits:{self._visits}", f"{self.snapshot.visits}"]
         if self._after:
             parts.append(f"after:{','.join(map(days_in_words, self._after))}")
         if self.selected is not None:

@@ -309,6 +309,19 @@ def test_windows_are_checked_by_visits(
     assert found == {"day": (0, "allow", True), "month": (1, "block", False)}
 
 
+def test_visits_of_another_window_are_other_data(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the same last values an honest file was called one that is not to be trusted."""
+    output, window = tmp_path / "d.json", ["--since", "2026-03-05"]
+    assert made(database, output, "network", "--unit", "path", *window)["allow"] == [["network"]]
+    audit = ["audit", "certificate", str(output), "--db", database]
+    assert run([*audit, *window]) == 0
+    capsys.readouterr()
+    assert run(audit) == 2
+    assert "does not hold the users that were decided on" in capsys.readouterr().err
+
+
 def test_no_tuple_counts_that_no_browser_showed(database: str, tmp_path: Path) -> None:
     chimera = made(database, tmp_path / "a.json", "font,theme")
     assert chimera["recommended"] != ["font", "theme"]
