@@ -107,7 +107,7 @@ def cells_of_columns(
         yield {
             "cells": f"SELECT log_row, log, {cells} FROM ({values})",  # noqa: S608 -- numbered
             "apis": numbered,
-            "order": order,
+            "ordered": order,
         }
 
 

@@ -4,4 +4,4 @@ SELECT ($last + cell.log_row + 1)::INTEGER, coded_value.api_id, coded_value.valu
 FROM ({cells}) AS cell
 JOIN coded_value ON coded_value.raw = cell.raw AND coded_value.api_id = cell.api_id AND coded_value.api_id IN ({apis})
 ANTI JOIN repeat ON repeat.row = cell.log_row
-{order}
+{ordered}

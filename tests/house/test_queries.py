@@ -22,7 +22,7 @@ HOLES = {
     "scan": "SELECT 1",
     "values": "SELECT 1",
     "cells": "SELECT 1",
-    "order": "",
+    "ordered": "",
     "present": "a = 1",
     "joins": "",
     **dict.fromkeys(["told", "all_rows", "persons", "groups"], "SELECT 1"),
