@@ -149,20 +149,6 @@ class Ledger:
             hint="ingest more logs, or choose longer windows with --by",
         )
 
-    def newest_sources(self) -> dict[str, int]:
-        """Return the users of each source in the newest window that is over, as far as they may be.
-
-        Values are not read, so it is cheap.
-        """
-        spans = whole_windows(self.database, self.period, self.limits, now=self.now)
-        with suppress(UndecidableError):  # no visit has a time
-            for span in spans if self.limits.source is None else ():
-                if isinstance(span, Span):
-                    [(users,)] = self.database.rows("windows/users", **span.bounds)
-                    found = _by_source(self.database, span)
-                    return publishable_members(found, users, self.decision.policy.k, self.audience)
-        return {}
-
     def over(self, since: datetime) -> list[Window]:
         """Windows with visits from a moment on that are over, in their order."""
         try:

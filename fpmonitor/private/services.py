@@ -189,8 +189,13 @@ class _RoleService:
             LOG.error("the keys stay as they were: %s", error)  # noqa: TRY400 -- no bug of ours
 
     async def public(self, request: Request) -> Response:
-        content_type, content = self.document(request.scope["path"])
+        content_type, content = await self.current(request.scope["path"])
         return _bytes(content, content_type)
+
+    async def current(self, path: str) -> tuple[str, bytes]:
+        """Return type and content at a public path, of what other processes did as well."""
+        await asyncio.to_thread(self._role.store.refresh)
+        return self.document(path)
 
     def document(self, path: str) -> tuple[str, bytes]:
         """Return type and content at a public path."""
@@ -205,6 +210,7 @@ class _RoleService:
     async def add_ask(self, request: Request) -> Response:
         ask = CollectionRequest.from_bytes(await read_body(request, MAX_FILE_BYTES, _JSON_TYPES))
         store = self._role.store
+        await asyncio.to_thread(store.refresh)
         store.check_open(ask.id)
         new = ask.id not in store.asks
         await asyncio.to_thread(self._role.add_ask, ask)
@@ -213,6 +219,11 @@ class _RoleService:
     async def status(self, request: Request) -> Response:
         del request
         return _json(status_of(self._role))
+
+    async def named_ask(self, request: Request) -> bytes:
+        """Return the id of the request that an address names; a command may have added it."""
+        await asyncio.to_thread(self._role.store.refresh)
+        return self.known_ask(request.path_params["ask"])
 
     def known_ask(self, text: str) -> bytes:
         """Return the id of a request that is known, of its hexadecimal digits."""
@@ -235,7 +246,7 @@ class _RecipientService(_RoleService):
         return _json(await asyncio.to_thread(self._recipient.take, body))
 
     async def close(self, request: Request) -> Response:
-        ask_id = self.known_ask(request.path_params["ask"])
+        ask_id = await self.named_ask(request)
         body = await read_body(request, MAX_FILE_BYTES, _JSON_TYPES)
         closed = decode(body, ClosedAsk, "closed request")
         await asyncio.to_thread(self._recipient.close_ask, ask_id, closed.passed_on)
@@ -333,7 +344,7 @@ class _ShufflerService(_RoleService):
                 receipt = await self._intake.put(request.content)
                 content_type, content = "application/json", msgspec.json.encode(receipt)
             elif request.method == "GET":
-                content_type, content = self.document(request.path)
+                content_type, content = await self.current(request.path)
             else:
                 raise RefusedRequestError(404, "not found")  # noqa: TRY301
         except (RefusedRequestError, FpmonitorError) as error:
@@ -341,7 +352,7 @@ class _ShufflerService(_RoleService):
         return InnerResponse(200, (("content-type", content_type),), content)
 
     async def close(self, request: Request) -> Response:
-        ask_id = self.known_ask(request.path_params["ask"])
+        ask_id = await self.named_ask(request)
         drop = request.url.path.endswith("/drop")
         closed = await asyncio.to_thread(self._shuffler.close_ask, ask_id, drop=drop)
         self._released()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse, Response
@@ -13,16 +12,11 @@ from fpmonitor.answers.counted import counted_answer
 from fpmonitor.answers.gauges import gauges
 from fpmonitor.answers.standing import SetStanding, Standing
 from fpmonitor.decide.evidence import identity_of
-from fpmonitor.monitor import ledger_of
-from fpmonitor.serve.metrics import in_hundreds
 from fpmonitor.serve.requests import HEADERS, RefusedRequestError, answered
 
 if TYPE_CHECKING:
-    from datetime import date
-
     from starlette.requests import Request
 
-    from fpmonitor.decide.decision import Decision
     from fpmonitor.serve.questions import Questions
     from fpmonitor.serve.requests import Handler
 
@@ -38,7 +32,6 @@ class Programs:
     def __init__(self, service: Questions) -> None:
         self._service = service
         self._gauges: tuple[float, str] | None = None
-        self._sources: tuple[date, dict[str, int]] | None = None  # and the day that they are told
 
     @property
     def handlers(self) -> dict[str, Handler]:
@@ -70,27 +63,8 @@ class Programs:
                 since="",
                 limits=(found.lower, found.upper),
             )
-            standing = Standing(
-                outcome="cannot tell",
-                sets=(known,),
-                users=(explorer.users,),
-                source_users=await self._users_by_source(decision),
-            )
+            standing = Standing(outcome="cannot tell", sets=(known,), users=(explorer.users,))
         return gauges(decision, standing, identity=identity_of(decision))
-
-    async def _users_by_source(self, decision: Decision) -> dict[str, int]:
-        """Return the users of the newest day that is over by source, in hundreds, rounded up.
-
-        Counted once a day: what one visitor more sends shows in nothing.
-        """
-        today = datetime.now(UTC).date()
-        if self._sources is None or self._sources[0] != today:
-            found = await self._service.ask(
-                lambda monitor: ledger_of(monitor, decision, "day").newest_sources()
-            )
-            told = {source: in_hundreds(users, up=True) for source, users in found.items()}
-            self._sources = today, told
-        return self._sources[1]
 
     async def decision(self, request: Request) -> Response:
         """Tell the decision, with its newest lists."""

@@ -132,6 +132,49 @@ def test_uploads_reach_the_counts_of_the_curator(world: World) -> None:
     assert not world.told
 
 
+def commands_beside(world: World, folder: Path, stack: ExitStack) -> tuple[Shuffler, Recipient]:
+    """Roles on the same files, as commands have them, to which the first request was added."""
+    shuffler = Shuffler(folder / "shuffler.db", world.shuffler.store.study, RINGS["shuffler"])
+    curator = Recipient(folder / "curator.db", world.curator.store.study, RINGS["curator"])
+    for role in (shuffler, curator):
+        stack.enter_context(role.store)
+        role.add_ask(FIRST)
+    return shuffler, curator
+
+
+def test_what_commands_added_and_closed_beside_a_service_is_delivered(tmp_path: Path) -> None:
+    """The thread that delivers ended on a request it did not know, until a restart."""
+    with ExitStack() as stack:
+        world = World(tmp_path, stack)
+        shuffler, _ = commands_beside(world, tmp_path, stack)
+        shuffler.take([body(range(11))])
+        shuffler.close_ask(FIRST.id)
+        world.delivery.wake()
+        wait_for(lambda: not world.shuffler.unsent())
+        assert not world.told
+
+
+def test_what_commands_added_and_closed_beside_a_service_is_known_to_it(tmp_path: Path) -> None:
+    """`GET /asks/{id}` answered 404, and `/asks` that the request is open."""
+    with ExitStack() as stack:
+        world = World(tmp_path, stack)
+        shuffler, _ = commands_beside(world, tmp_path, stack)
+        address = f"/asks/{FIRST.id.hex()}"
+        assert world.at_shuffler.get(address).status_code == 200
+        closed = {"passed_on": 22, "dropped": 0}
+        answer = world.at_curator.post(f"{address}/close", json=closed, headers=AUTHORISED)
+        assert answer.status_code == 200, answer.text
+        shuffler.take([body(range(11))])
+        shuffler.close_ask(FIRST.id)
+        assert [listed["open"] for listed in world.at_shuffler.get("/asks").json()] == [False]
+        again = world.at_shuffler.post(
+            "/asks",
+            content=FIRST.to_bytes(),
+            headers=AUTHORISED | {"content-type": "application/json"},
+        )
+        assert again.status_code == 409, again.text
+
+
 def test_sending_again_is_answered_and_counts_once(world: World) -> None:
     data = body(range(3))
     for expected in ({"accepted": 6, "refused": {}}, {"accepted": 0, "refused": {"replayed": 6}}):

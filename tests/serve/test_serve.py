@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -1190,28 +1190,6 @@ def test_metrics_tell_the_exposure_of_the_set_that_is_deployed(apart: bool, tmp_
         text = client.get("/metrics").text
         assert "fpmonitor_accepted_records" in text
         assert not (apart and "fpmonitor_set_exposure" in text)
-
-
-def test_metrics_tell_the_users_of_the_day_before_by_source(tmp_path: Path) -> None:
-    """A key whose page sends no more showed in nothing. Nothing is told of fewer than k users."""
-    config, day = with_decision(tmp_path), datetime.now(UTC) - timedelta(days=1)
-    rows = [
-        {"user": f"{name}{u}", "source": name, "time": day.isoformat(), "Screen.width": "1"}
-        for name, users in {"shop": 150, "blog": 40, "few": 3, "other": 8}.items()
-        for u in range(users)
-    ]
-    log = tmp_path / "by-source.jsonl"
-    log.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    with Monitor(config.db) as monitor:
-        monitor.ingest([str(log)])
-    with client_of(config) as client:
-        # Users may take their time to be read for the first time.
-        [text] = wait(lambda: [t for t in [client.get("/metrics").text] if "set_exposure" in t], 60)
-        assert text.count("fpmonitor_source_users{") == 2
-        for name, users in (("shop", 200), ("blog", 100)):
-            assert f'source="{name}"}} {users}.0' in text
-        client.post("/v1/observations", content=lines(range(500)), headers=TEXT)
-        assert client.get("/metrics").text.count("fpmonitor_source_users{") == 2
 
 
 def test_values_and_keys_are_in_no_answer_and_no_log(
