@@ -51,6 +51,10 @@ def _hidden_below(said: str | None) -> int:
     return int(said)
 
 
+# The 28 digits of the default context would round a delta of 1e-30 away.
+_EXACT = Context(prec=400)
+
+
 def as_written(number: float) -> Decimal:
     """Return a number by its shortest decimals: a product of floats makes 7 % a little more."""
     return Decimal(repr(float(number)))
@@ -84,7 +88,8 @@ def per_cent(share: float) -> str:
 def sureness(delta: float, *, times: int = 1) -> str:
     """Write `1 - delta` as it is; `times` is 100 for per cent."""
     # Six digits of 1 - 1e-8 are 1, and nothing here holds with probability 1.
-    return f"{(times * (1 - as_written(delta))).normalize():f}"
+    left = _EXACT.subtract(1, as_written(delta))
+    return f"{_EXACT.multiply(times, left).normalize(_EXACT):f}"
 
 
 def universe_of(apis: int) -> int:

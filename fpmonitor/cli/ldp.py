@@ -43,9 +43,9 @@ from fpmonitor.ldp.planner import (
 from fpmonitor.ldp.priors import DirichletPrior, prior_of
 from fpmonitor.ldp.reports import estimate_values, read_reports
 from fpmonitor.ldp.summary import Metrics, metrics_of, metrics_of_points
+from fpmonitor.policy import per_cent, upward
 from fpmonitor.render import store
 from fpmonitor.render.figures import of_trade_offs
-from fpmonitor.render.numbers import percent
 from fpmonitor.vocabulary import split_names
 
 app = typer.Typer()
@@ -252,8 +252,9 @@ def _warn_of_levels(rows: Sequence[ComparedMechanism]) -> None:
     # Levels that are found by search differ by rounding.
     if level > 1.001 * least:
         note(
-            f"{best.mechanism} is the most informative here, with epsilon {level:.3g}; another one "
-            f"needs {least:.3g} only. Users are promised epsilon: compare with --epsilon, too"
+            f"{best.mechanism} is the most informative here, with epsilon {upward(level, 3)}; "
+            f"another one needs {upward(least, 3)} only. Users are promised epsilon: compare with "
+            "--epsilon, too"
         )
 
 
@@ -428,7 +429,7 @@ def plan_collection(
     rows = [_planned(plan, of_users=budget is not None) for plan in plans]
     title = "Mechanisms for the wanted accuracy" if epsilon is None else "Most informative ones"
     if budget is not None:
-        title = f"Users whose answers prove an exposure of at most {percent(budget, 2)}"
+        title = f"Users whose answers prove an exposure of at most {per_cent(budget)} %"
     shown.show(store.listing(rows, title=title, digits=5))
 
 

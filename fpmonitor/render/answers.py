@@ -15,7 +15,7 @@ from fpmonitor.errors import shortened, some_of
 from fpmonitor.policy import DOWN, UP, per_cent, sureness
 from fpmonitor.render.check_files import check_sentences, named_set
 from fpmonitor.render.forecasts import forecast_table
-from fpmonitor.render.numbers import at_most, between, count, decimal, percent
+from fpmonitor.render.numbers import at_most, between, count, decimal, percent, share_told
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Table, TableColumn, columns, thinned
 
@@ -239,9 +239,11 @@ def _called(report: ExposureReport) -> list[str]:
 
 
 def _estimates(report: ExposureReport, *members: str) -> list[Cell]:
-    most = "≤ " if report.suppressed else ""
     shares = (getattr(report, member) for member in members)
-    return [None if share is None else most + percent(share, 2) for share in shares]
+    return [
+        None if share is None else share_told(share, 2, suppressed=report.suppressed)
+        for share in shares
+    ]
 
 
 def bar(lower: float, found: float, upper: float, widest: float, *, letters: int = _BAR) -> str:
@@ -579,7 +581,7 @@ def values_told(line: ApiOverview) -> str:
 
 def exposure_told(line: ApiOverview) -> str:
     """Return the share of the users whom an API exposes, or at most exposes."""
-    return at_most(percent(line.exposure), suppressed=line.suppressed)
+    return share_told(line.exposure, suppressed=line.suppressed)
 
 
 def demand_output(lines: Sequence[DemandLine], k: int) -> Output:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 
 from fpmonitor.errors import shortened
-from fpmonitor.render.numbers import at_most, between, label, percent
+from fpmonitor.render.numbers import between, label, percent, share_told
 from fpmonitor.render.svg import (
     Scale,
     axis_end,
@@ -329,7 +329,7 @@ def range_chart(
         if estimate is not None:
             kind = "dot hollow" if name in hollow else "dot"
             drawn.append(tag("circle", class_=kind, cx=across(min(estimate, top)), cy=y, r=4))
-        estimate_text = at_most(percent(estimate), suppressed=name in hollow)
+        estimate_text = share_told(estimate, suppressed=name in hollow)
         note = f"{name}: {between(lower, upper)}, estimate {estimate_text}".removeprefix(": ")
         parts.append(tag("g", tooltip(note), *drawn, class_="s0"))
     if budget is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fpmonitor.account import summary_of
 from fpmonitor.decide.guarantee import in_short, who_was_drawn
 from fpmonitor.export.lists import api_actions
-from fpmonitor.policy import DOWN, UP, sureness
+from fpmonitor.policy import DOWN, UP, sureness, upward
 from fpmonitor.render.answers import masked_note
 from fpmonitor.render.numbers import percent
 from fpmonitor.render.output import Output
@@ -250,8 +250,9 @@ def _answer_of_levels(decided: Decision) -> str:
         if level
     ]
     said = f"A site may read {', '.join(shown) or 'nothing'}: a utility of {decided.utility:.6g}"
-    if (decided.utility_bound or 0.0) > (decided.utility or 0.0):
-        return f"{said}, and no allowed vector has more than {decided.utility_bound:.6g}."
+    bound = decided.utility_bound or 0.0
+    if bound > (decided.utility or 0.0):
+        return f"{said}, and no allowed vector has more than {upward(bound, 6)}."
     return f"{said}, and no allowed vector has more."
 
 
@@ -321,7 +322,7 @@ def bounds(decided: Decision) -> str:
         return ""
     weighs = f"The recommended set weighs {decided.utility:.6g}"
     if decided.utility < decided.utility_bound:
-        weighs += f"; no allowed set weighs more than {decided.utility_bound:.6g}"
+        weighs += f"; no allowed set weighs more than {upward(decided.utility_bound, 6)}"
     else:
         weighs += ", and no allowed set more"
     if decided.utility_possible is None or decided.policy.delta is None:
@@ -329,7 +330,7 @@ def bounds(decided: Decision) -> str:
     likely = sureness(decided.policy.delta, times=100)
     return (
         f"{weighs}. With probability at least {likely} %, no set within the budget weighs more "
-        f"than {decided.utility_possible:.6g}."
+        f"than {upward(decided.utility_possible, 6)}."
     )
 
 

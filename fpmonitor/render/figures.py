@@ -24,7 +24,7 @@ from fpmonitor.render.charts import (
     scatter_chart,
 )
 from fpmonitor.render.decisions import conflicts
-from fpmonitor.render.numbers import at_most, percent
+from fpmonitor.render.numbers import at_most, percent, share_told
 from fpmonitor.render.svg import standalone
 from fpmonitor.render.tables import Table, columns, thinned
 from fpmonitor.store.windows import PARTS
@@ -134,7 +134,7 @@ def of_exposures(
 
 
 def _estimate_told(report: ExposureReport) -> str:
-    return at_most(percent(report.unbiased), suppressed=report.suppressed)
+    return share_told(report.unbiased, suppressed=report.suppressed)
 
 
 def _values_told(report: ExposureReport) -> str:

@@ -34,6 +34,11 @@ def at_most(shown: str, *, suppressed: bool) -> str:
     return f"≤ {shown}" if suppressed and shown != DASH else shown
 
 
+def share_told(share: float | None, decimals: int | None = None, *, suppressed: bool) -> str:
+    """Return a share per cent, rounded up where others are told it in place of a smaller one."""
+    return at_most(percent(share, decimals, away=UP if suppressed else ""), suppressed=suppressed)
+
+
 def between(lower: float, upper: float) -> str:
     """Return two limits of a share, both per cent and as exact as each other; one if they agree."""
     # Two digits of the upper limit, at least one decimal: of 0.0034 % both ends would be 0.0 %.

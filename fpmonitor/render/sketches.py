@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import some_of
-from fpmonitor.render.numbers import percent
+from fpmonitor.policy import per_cent
 from fpmonitor.render.output import Output
 from fpmonitor.render.tables import Table, columns
 from fpmonitor.sketch.file import Sketch, share_text
@@ -71,8 +71,8 @@ def sketch_exposures(reports: Sequence[SketchExposure]) -> Output:
         ),
         caption=(
             f"Limits from {_in_words(reports)}, {first.users:,} users in all. Each limit is wrong "
-            f"with probability at most {percent(first.delta)}. `estimate`: nothing is said of how "
-            "far it may be off."
+            f"with probability at most {per_cent(first.delta)} %. `estimate`: nothing is said of "
+            "how far it may be off."
         ),
         columns=[
             *columns("text", "API set"),

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from fpmonitor.errors import PolicyError
 from fpmonitor.logs.column_map import ColumnMap
-from fpmonitor.policy import SampleModel
+from fpmonitor.policy import SampleModel, per_cent
 from fpmonitor.question import Question
 from fpmonitor.vocabulary import meanings
 
@@ -62,7 +62,7 @@ class PageQuestion:
     @property
     def percent(self) -> str:
         """The budget in per cent, as it is written."""
-        return f"{100 * self.budget:.6g}"
+        return per_cent(self.budget)
 
     def address(self, path: str = "/") -> str:
         """Return the address that asks this."""

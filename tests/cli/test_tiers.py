@@ -62,7 +62,6 @@ def test_a_share_that_says_nothing_is_refused(
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.long(guard="test_others_are_told_nothing_of_fewer_than_ten_users")
 def test_others_are_told_of_tiers_whatever_k_is(
     database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

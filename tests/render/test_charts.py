@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpmonitor.policy import DOWN, UP
+from fpmonitor.policy import DOWN, UP, sureness
 from fpmonitor.render.charts import (
     WIDTH,
     Axes,
@@ -20,7 +20,15 @@ from fpmonitor.render.charts import (
     range_chart,
     scatter_chart,
 )
-from fpmonitor.render.numbers import between, count, decimal, label, percent, significant
+from fpmonitor.render.numbers import (
+    between,
+    count,
+    decimal,
+    label,
+    percent,
+    share_told,
+    significant,
+)
 from fpmonitor.render.svg import Scale, axis_end, round_up, standalone
 
 HOSTILE = 'x"><script>alert(1)</script>'
@@ -216,5 +224,8 @@ def test_limits_keep_the_digits_that_they_have() -> None:
     assert between(0.0312, 0.0588) == "3.1 to 5.9 %"
     assert between(0.0, 0.0) == "0 %"
     assert percent(0.00004, 2, away=UP) == "0.01 %", "at most 0.00 % would be nobody"
+    assert share_told(9e-6, 2, suppressed=True) == "≤ 0.01 %", "what others are told of nine"
+    assert share_told(0.012349, suppressed=True) == "≤ 1.24 %"
+    assert sureness(1e-30) == "0." + 30 * "9", "nothing holds with probability 1"
     assert percent(0.05, away=UP) == percent(0.05, away=DOWN) == "5 %"
     assert percent(-0.12345, 2, signed=True, away=DOWN) == "-12.35 %"

@@ -191,7 +191,6 @@ ON_SMALL_DISK = [
 ]
 
 
-@pytest.mark.long(guard="serve/test_serve.py::test_health_says_that_the_disk_fails_until")
 @pytest.mark.skipif(
     subprocess.run(["unshare", "-rm", "true"], check=False).returncode != 0,
     reason="a disk of its own needs namespaces",

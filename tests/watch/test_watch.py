@@ -824,7 +824,6 @@ def test_a_database_in_use_costs_nothing_but_time(settings: WatchSettings) -> No
     assert watch.outcome == "holds"
 
 
-@pytest.mark.long(guard="test_a_changed_verdict_is_told_once_over_restarts")
 @pytest.mark.parametrize("moment", [0.0, 0.02, 0.3])
 def test_kill_at_any_moment_loses_nothing(
     settings: WatchSettings, decision: Path, tmp_path: Path, moment: float
@@ -1428,7 +1427,6 @@ def test_a_look_reads_the_users_of_a_window_once_and_writes_none_of_them(
         assert not [table for table in database.tables() if table.startswith("snapshot_")]
 
 
-@pytest.mark.long(guard="estimate/test_kept_weights.py::test_only_the_search_that_found_them")
 def test_a_look_in_a_new_process_takes_the_designs_of_earlier_ones_and_says_the_same(
     settings: WatchSettings, on_population: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1705,7 +1703,6 @@ def test_a_broken_log_is_told_at_the_end_of_its_day_however_long_windows_are(
     assert "fault" not in {one["kind"] for told in daily(5, by)[1] for one in told["problems"]}
 
 
-@pytest.mark.long(guard="watch/test_gauges.py::test_users_and_faults_are_told_by_source")
 def test_the_source_of_a_broken_day_of_a_week_is_named_until_the_next_day_is_judged(
     daily: Callable[..., Told], tmp_path: Path
 ) -> None:

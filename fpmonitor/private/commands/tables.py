@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fpmonitor.policy import DOWN, UP, sureness
+from fpmonitor.policy import DOWN, UP, sureness, upward
 from fpmonitor.render import store
-from fpmonitor.render.numbers import count, percent, significant
+from fpmonitor.render.numbers import count, percent
 from fpmonitor.render.output import Output, Row
 from fpmonitor.render.tables import Cell, Marked, Table, columns
 from fpmonitor.safe_files import untyped
@@ -232,7 +232,7 @@ def _estimates_table(found: Sequence[RandomisedApi], study: Study) -> Table:
         caption=f"limits of a request hold together with probability {sureness(study.delta)}",
         columns=[
             *columns("text", "API"),
-            *columns("right", "mechanism", ("epsilon", lambda one: significant(one.epsilon))),
+            *columns("right", "mechanism", ("epsilon", lambda one: upward(one.epsilon, 3))),
             *columns("count", "users"),
             *columns("share", ("at least", "lower"), ("at most", "upper")),
         ],
