@@ -362,7 +362,7 @@ def test_a_comparison_says_what_the_best_promises_least(
 ) -> None:
     asked = ["ldp", "compare", "--values", "12", "--users", "100000"]
     assert run([*asked, "--privacy", "0.8"]) == 0
-    assert "grr is the most informative here, with epsilon 2.18" in capsys.readouterr().err
+    assert "grr is the most informative here, with epsilon 2.19" in capsys.readouterr().err
     assert run([*asked, "--epsilon", "1"]) == 0
     assert capsys.readouterr().err == ""
 
