@@ -153,14 +153,14 @@ def _events(body: Mapping[str, Any]) -> Iterator[_Event]:
         if problem.get("new", True):
             title = title.format(**problem)
             yield _Event(about=problem["kind"], severity=severity, title=title, todo=todo)
-    yield from _no_longer_above(changed)
+    yield from _no_longer_above(changed, is_over=body["state"] != "violated")
     yield from _over(body)
     if body.get("mended"):
         windows = ", ".join(since[:10] for since in body["mended"][:_NAMED])
         yield _Event(
             about="fault",
             title=f"Mended logs were stored of {windows}: what was said of them is taken back",
-            is_over=True,
+            is_over=all(problem["kind"] != "fault" for problem in body["problems"]),
         )
     alarm = body.get("alarm")
     if alarm and alarm["raised"]:
@@ -185,14 +185,13 @@ def _events(body: Mapping[str, Any]) -> Iterator[_Event]:
 
 def _over(body: Mapping[str, Any]) -> Iterator[_Event]:
     """Yield what is in the way no longer; the key is at an end where nothing else of it stands."""
-    standing = {problem["kind"] for problem in body["problems"]}
     for problem in body.get("over", ()):
         kind = problem["kind"]
         yield _Event(
             about=kind,
             title=f"Over: {_PROBLEMS[kind][1].format(**problem)}",
             todo="Nothing: it was not seen twice in a row.",
-            is_over=kind not in standing,
+            is_over=problem["ended"],
         )
 
 
@@ -210,14 +209,14 @@ def _above(changed: Sequence[Mapping[str, Any]], budget: float | None) -> Iterat
         )
 
 
-def _no_longer_above(changed: Sequence[Mapping[str, Any]]) -> Iterator[_Event]:
+def _no_longer_above(changed: Sequence[Mapping[str, Any]], *, is_over: bool) -> Iterator[_Event]:
     over = [one for one in changed if one["was"] == "block" and one["now"] == "undecided"]
     if over:
         yield _Event(
             about="sets",
             title=f"No longer seen above the budget, not yet certain to hold: {_sets(over)}",
             todo="Nothing; longer windows can be certain.",
-            is_over=True,
+            is_over=is_over,
         )
     back = [one for one in changed if one["was"] == "block" and one["now"] == "allow"]
     if back:
@@ -225,7 +224,7 @@ def _no_longer_above(changed: Sequence[Mapping[str, Any]]) -> Iterator[_Event]:
         yield _Event(
             about="sets",
             title=f"Within the budget again since {since}: {_sets(back)}",
-            is_over=True,
+            is_over=is_over,
         )
 
 

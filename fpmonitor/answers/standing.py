@@ -511,13 +511,14 @@ def lasting(
     if before is None:
         return [*found]
     shown, is_mended = {one.key for one in found}, bool(mended(before, after))
-    # Days are looked at beside longer windows; without windows each check is of other users.
-    is_next = (before.until, before.day) != (after.until, after.day)
-    is_next |= judged and after.until is None
+    # Without windows each check is of other users. A window that is looked at again is the same.
+    is_next = before.until != after.until or (judged and after.until is None)
     kept = []
     for one in before.problems:
         if one.ends and one.key not in shown and not (is_mended and one.kind == "fault"):
-            quiet = one.quiet + is_next
+            # Faults alone are looked for on days, beside longer windows.
+            is_next_day = one.kind == "fault" and before.day != after.day
+            quiet = one.quiet + (is_next or is_next_day)
             kept += [replace(one, quiet=quiet)] if quiet < _ENDS_AFTER else []
     return [*found, *kept]
 

@@ -373,7 +373,7 @@ def count_confirmed(
 
     Nothing is recorded: windows are numbered by the calendar, so a look changes no share.
     """
-    decision = called_as(decision, population)
+    decision = as_read(population, called_as(decision, population))
     eligible_users = users_meant(population, decision)
     disclosed_source = eligible_users.told_source(
         decision.policy.candidates, decision.policy.k, sets=decision.allow

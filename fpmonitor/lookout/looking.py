@@ -390,6 +390,8 @@ class Look:
         """Return what others are told: what is certain now, what to do, and the last check."""
         settings, decision = self.settings, self.settings.decision
         new = {one.key for one in news(before, after)}
+        # Also what one window did not show: it may come back, and is no news then.
+        standing = {one.kind for one in after.problems}
         body: dict[str, Any] = {
             "list": settings.list_key,
             "was": None if before is None else before.state,
@@ -401,7 +403,10 @@ class Look:
                 for one in after.in_the_way
                 if one.part_of is None or one.key in new
             ],
-            "over": [_told(one, decision) for one in over(before, after)],
+            "over": [
+                {**_told(one, decision), "ended": one.kind not in standing}
+                for one in over(before, after)
+            ],
             "corrected": sorted(self.corrected),
             "mended": mended(before, after),
             "alarm_over": before is not None and before.alarm and not after.alarm,

@@ -148,6 +148,21 @@ def test_visits_that_are_too_many_to_read_are_not_read_and_check_and_watch_say_s
         assert "too many to read at once" in said.err
 
 
+def test_a_first_look_that_cannot_tell_reads_no_more_visits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counts what longer windows can confirm, of the users of a month as well."""
+    watched = Watched(tmp_path)
+    log = watched.logs / "0.csv"
+    few = log.read_text(encoding="utf-8").splitlines(keepends=True)[: 1 + 3 * 60]
+    log.write_text("".join(few), encoding="utf-8")
+    monkeypatch.setattr("fpmonitor.population.people.MOST_CELLS", 60 * 16)  # of one API
+    monkeypatch.setattr("fpmonitor.population.stored.read_visits", None)
+    capsys.readouterr()
+    assert watched.look("--by", "week") == 3
+    assert "users cannot confirm the set" in capsys.readouterr().err
+
+
 def test_by_default_a_watch_says_what_one_of_last_values_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1848,6 +1848,26 @@ def test_each_new_value_is_told_once_by_its_name_and_its_end(
     assert told | {2: []} == {2: [], 4: [peru], 7: [f"Over: {peru}"]}
 
 
+def test_a_week_that_is_looked_at_each_day_is_one_window(
+    decision: Path, tmp_path: Path, looked: Callable[..., Told]
+) -> None:
+    """Each look counted as a window: a value that stays was over and new again, week by week."""
+    path, told = tmp_path / "decision.json", {}
+    made = on_agents(read_decision(decision), "b", week=0)
+    path.write_text(json.dumps(made.to_json()), encoding="utf-8")
+    for day in (7 * week + at for week in range(5) for at in range(3)):
+        came, lacks_shop = day >= 7, day // 7 in {1, 3}
+        source = (lambda _: "main") if lacks_shop else (lambda user: ("main", "shop")[user % 2])
+        country = (lambda user: ("Spain", "Japan")[user % 2]) if came else (lambda _: "Spain")
+        users = range(10_000 * day, 10_000 * day + 400)
+        day_log(tmp_path / "in", day, users, a=lambda _: "x", b=country, source=source)
+        found = titles(looked(path, day, "week")) if day >= 7 else []
+        told |= {day: found} if day >= 14 and found else {}
+    moved = "users who come now are others than on 2025-12-29, by b (about 50 %: now Japan)"
+    gone = "the source shop has sent fewer than 5 users, and many on 2025-12-29"
+    assert told == {14: [gone], 21: [moved]}
+
+
 def test_each_source_that_breaks_an_api_is_told_once_by_its_name_and_its_end(
     daily: Callable[[int], Told], tmp_path: Path
 ) -> None:
@@ -1880,6 +1900,24 @@ def test_each_source_that_breaks_an_api_is_told_once_by_its_name_and_its_end(
         2: [(f"{look} from edge", False)],
         6: [(f"Over: {look} from edge", False)],
         8: [(f"Over: {look}", True)],
+    }
+
+
+def test_a_key_is_open_while_one_window_alone_does_not_show_another_fault(
+    daily: Callable[[int], Told], tmp_path: Path
+) -> None:
+    """Its return is no news, so that nobody would have heard of it again."""
+    told, broken = {}, {1: "ab", 2: "b", 4: "b", 5: "b"}
+    for day in range(8):
+        bad = {api: lambda user: f"x-{user % 2}" for api in broken.get(day, "")}
+        values: dict[str, Callable[[int], Any]] = {"a": lambda u: u % 3, "b": lambda u: u % 2}
+        day_log(tmp_path / "in", day, range(10_000 * day, 10_000 * day + 500), **(values | bad))
+        found = [message(body, details=None) for body in daily(day)[1]]
+        told |= {day: [(one["title"], one["ended"]) for one in found]} if found and day else {}
+    assert told == {
+        1: [("The logs look broken: a", False)],
+        3: [("Over: The logs look broken: a", False)],
+        7: [("Over: The logs look broken: b", True)],
     }
 
 
