@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 # What else tells the browser and its system: values that go together with a user agent.
 _OF_BROWSER = (
-    *("NavigatorUAData.", "http:sec-ch-ua", "http:user-agent", "Navigator.appVersion"),
-    *("Navigator.buildID", "Navigator.oscpu", "Navigator.platform", "Navigator.productSub"),
-    "Navigator.vendor",
+    *("NavigatorUAData.", "http:sec-ch-ua", "Navigator.app", "Navigator.buildID"),
+    *("Navigator.cpuClass", "Navigator.oscpu", "Navigator.platform", "Navigator.product"),
+    *("Navigator.vendor", *USER_AGENTS),
 )
 
 
@@ -32,7 +32,8 @@ def shared_values(
     """Return the commonest value of each API that at least k users share; of others none.
 
     Values that are kept as digests are none, and neither are errors and `undefined`. Beside a user
-    agent, what tells the browser is what k users of this user agent share, if they do.
+    agent, what tells the browser is what most users of this user agent have, and k share: where
+    they have none, it is left out, as another browser's value would be of nobody.
 
     Args:
         population, apis, k: Whose values of what, and how many must share one.
@@ -45,11 +46,9 @@ def shared_values(
     known = set(apis) & set(snapshot.apis)
     for api in sorted(known, key=lambda api: (means(api) not in USER_AGENTS, api)):
         [codes], texts = snapshot.codes([api]), snapshot.values(api)
-        code = None
-        if alike is not None and means(api).startswith(_OF_BROWSER):
-            code = _commonest(codes[alike], texts, k)
-        if code is None:
-            code = _commonest(codes, texts, k)
+        if alike is not None and means(api).removeprefix("Worker").startswith(_OF_BROWSER):
+            codes = codes[alike]
+        code = _commonest(codes, texts, k)
         if code is None:
             continue
         values[api] = texts[code][1] or ""

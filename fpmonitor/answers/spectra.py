@@ -369,7 +369,8 @@ def _told_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
 def _visits_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     """Compare what is said of visits where last values count.
 
-    Later visits with the last values of before leave the digest as it was.
+    Visits that come later with the last values of before, and such that are forgotten, leave the
+    digest as it was.
     """
     if decision.by_visits is not None:
         differs = decision.by_visits != facts.by_visits
@@ -379,7 +380,7 @@ def _visits_beside(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
         reason = _OTHERWISE * (facts.came_back is False)
         if not decision.came_back and has_tests_of_now(decision):
             reason = "by now users have come back"
-        yield Discrepancy("came back", reason, is_certain=decision.came_back)
+        yield Discrepancy("came back", reason, is_certain=False)
 
 
 def departures_of_tests(decision: Decision) -> Iterator[Discrepancy]:

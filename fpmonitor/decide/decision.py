@@ -896,8 +896,8 @@ def _check_conditions(decision: Decision) -> None:
             if told.get(name, value) != value:  # files of before do not tell it
                 raise InputError(f"not {_NAME}: `policy.cohorts.{name}` is not what `proof` is of")
     days = [*map(str, decision.days or ())]
-    for test in (side, *side.get("links", ())) if days else ():
-        if test.get("days", days) != days:
+    for test in (side, *side.get("links", ())):
+        if test.get("days", days) != days:  # nor do they tell these
             raise InputError(f"not {_NAME}: `data.days` are not those that `proof` is of")
 
 

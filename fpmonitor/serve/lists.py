@@ -8,7 +8,7 @@ import platform
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fpmonitor.decide.deciding import judging
@@ -143,7 +143,8 @@ class CurrentLists:
         with effort.until_stopped():
             known = self._kept.follow(users.columns, border_sets(decision), look=look)
         disclosed_source = DisclosedSource(source, decision.policy.k, known)
-        tests = judging(decision, source.users)
+        # The days of the file are those of its users: the tests of others must not name them.
+        tests = judging(replace(decision, days=None), source.users)
         return refreshed(decision, disclosed_source, tests=tests, seal=users.seal, effort=effort)
 
 

@@ -78,6 +78,7 @@ class Spool:
         self._rejected = False
         for kind in KINDS:
             self._recover(kind)
+        self._keep_unread()
         shutil.rmtree(self.folder / PARTS, ignore_errors=True)
         # Files that a kill cut short: in `refused` they would count for ever.
         for pattern in (".probe.*", ".accounts.json.*", f"{REFUSED}/.*"):
@@ -280,7 +281,13 @@ class Spool:
     def _keep_refused(self, name: str, content: bytes) -> None:
         (self.folder / REFUSED).mkdir(mode=0o700, exist_ok=True)
         write_bytes((self.folder / REFUSED) / name, [content], mode=0o600)
-        self._refused_bytes += len(content)
+
+    def _keep_unread(self) -> None:
+        """Keep segments of a form that no release wrote: their lines are those `ingest` reads."""
+        for kind in KINDS:
+            for left in self.folder.glob(f"*.{kind}.jsonl"):
+                (self.folder / REFUSED).mkdir(mode=0o700, exist_ok=True)
+                left.replace(self.folder / REFUSED / f"{_segment_name()}.{left.name}")
 
 
 def _locked(folder: Path) -> int:

@@ -92,13 +92,30 @@ def test_other_days_than_those_of_the_sentence_are_read_by_no_command(
 ) -> None:
     output = tmp_path / "d.json"
     content = made(database, output, "--link-budget", "3%", "--after", "7d")
-    content["data"]["days"] = ["2020-01-01", content["data"]["days"][1]]
+    for days in (["2020-01-01", content["data"]["days"][1]], None):
+        data = {name: value for name, value in content["data"].items() if name != "days"}
+        data |= {} if days is None else {"days": days}
+        output.write_text(json.dumps(content | {"data": data}), encoding="utf-8")
+        for command in (
+            ["export", str(output), "--to", "json"],
+            ["check", str(output), "--db", database],
+        ):
+            assert "`data.days`" in refused(capsys, *command)
+
+
+def test_all_visits_of_these_days_are_not_those_of_any(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without its days a file promised "all their visits of these days"."""
+    output = tmp_path / "d.json"
+    content = made(database, output, "--unit", "path")
+    del content["data"]["days"], content["scope"]["window_days"]
     output.write_text(json.dumps(content), encoding="utf-8")
-    for command in (
-        ["export", str(output), "--to", "json"],
-        ["check", str(output), "--db", database],
-    ):
-        assert "`data.days`" in refused(capsys, *command)
+    assert "`data.days`" in refused(capsys, "export", str(output), "--to", "json")
+    for side in (content["proof"]["allow"], *content["proof"]["allow"].get("links", ())):
+        side.pop("days", None)  # as in files of before
+    output.write_text(json.dumps(content), encoding="utf-8")
+    assert run(["export", str(output), "--to", "json"]) == 0
 
 
 @pytest.mark.parametrize("options", [[], ["--after", "7d,28d", "--unit", "both"]])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fpmonitor.answers.spectra import departures_of_tests
 from fpmonitor.decide.deciding import judging
-from fpmonitor.decide.decision import ApiSet
+from fpmonitor.decide.decision import ApiSet, Decision
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refresh import border_sets, refreshed
 from fpmonitor.policy import Policy
@@ -105,6 +107,23 @@ def test_what_too_few_users_took_from_a_list_comes_back_with_more_of_them() -> N
         lists._take(lists._made(now, Effort()))
         told.append(lists.decision.verdict(APIS[:1])[0])
     assert (before.verdict(APIS[:1])[0], *told) == ("allow", "undecided", "allow")
+
+
+def test_lists_of_users_of_now_name_no_days_of_those_before() -> None:
+    rng = np.random.default_rng(3)
+    columns = {api: rng.integers(0, 2, USERS) for api in APIS}
+    source = MemorySource(APIS, [*columns.values()])
+    before = replace(
+        decide(source, POLICY, seal="", universe=6), days=(date(2026, 1, 1), date(2026, 1, 7))
+    )
+    before = replace(before, proof=judging(before, source).proof)
+    assert (before.proof or {})["allow"]["days"] == ["2026-01-01", "2026-01-07"]
+    now = UsersOfNow(source=source, columns=columns, seal="now", read=0.0)
+    made = CurrentLists(before, lambda _: None)._made(now, Effort())
+    for decision in (before, made):
+        read = Decision.from_json(decision.to_json())
+        assert [one for one in departures_of_tests(read) if one.reason] == []
+    assert (made.days, "days" in (made.proof or {})["allow"]) == (None, False)
 
 
 def test_lists_of_a_stopped_search_hold_what_is_proven_of_the_users_of_now() -> None:

@@ -218,6 +218,26 @@ def test_where_last_values_alone_are_tested_screen_and_file_say_so(
     assert f"--unit: not with {options[0]}" in said
 
 
+def test_that_users_came_back_is_no_lie_where_their_visits_were_forgotten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database, output = str(tmp_path / "v.duckdb"), tmp_path / "d.json"
+    for day in (1, 9):
+        log = tmp_path / f"{day}.csv"
+        rows = [f"u{user},2026-03-{day:02}T10:00:00Z,{user % 2}" for user in range(300)]
+        log.write_text("\n".join(["user,time,depth", *rows]) + "\n", encoding="utf-8")
+        assert run(["ingest", str(log), "--db", database, "-q"]) == 0
+    asked = ["--k", "10", "--budget", "50%", "-n", "300", "--forecast", "--db", database, "-q"]
+    assert run(["decide", *asked, "-o", str(output)]) == 0
+    for forgotten, expected in ((False, "proved"), (True, "cannot tell")):
+        if forgotten:
+            assert run(["db", "forget", "--before", "2026-03-05", "--db", database, "-q"]) == 0
+        capsys.readouterr()
+        run(["audit", "certificate", str(output), "--db", database])
+        told = {one["claim"]: one["answer"] for one in json.loads(capsys.readouterr().out)}
+        assert told["came back"] == expected
+
+
 def test_by_default_sets_that_are_searched_keep_last_values_alone(
     tmp_path: Path,
 ) -> None:

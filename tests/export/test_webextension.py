@@ -211,6 +211,21 @@ def test_a_browser_is_told_whole(tmp_path: Path) -> None:
         assert shared_values(population, ["p", "ua"], 15, means=means) == {"p": "Win"}
 
 
+def test_no_user_of_a_browser_is_told_another_ones_values(tmp_path: Path) -> None:
+    """Firefox has no hints: beside its user agent those of Chrome are values of nobody."""
+    agent, others = "Navigator.userAgent", ("NavigatorUAData.platform", "WorkerNavigator.platform")
+    log = tmp_path / "log.jsonl"
+    rows = [{"user": f"u{i}", agent: "Firefox"} for i in range(60)]
+    chrome = {agent: "Chrome", **dict.fromkeys([*others, "http:user-agent"], "Chrome")}
+    rows += [{"user": f"c{i}", **chrome} for i in range(50)]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with Monitor(tmp_path / "d.duckdb", create=True) as monitor:
+        monitor.ingest([str(log)])
+        population = monitor.population()
+        assert shared_values(population, chrome, 10) == {agent: "Firefox"}
+        assert shared_values(population, others, 10) == dict.fromkeys(others, "Chrome")
+
+
 def test_digests_are_no_values(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text("".join(json.dumps({"user": f"u{i}", "a": "x"}) + "\n" for i in range(20)))

@@ -29,6 +29,18 @@ from fpmonitor.plugins import EXPORTERS, plugin_names
 from fpmonitor.render.script_lists import ScriptForm
 from fpmonitor.serve.app import openapi_document, service_app
 from fpmonitor.serve.config import ServeConfig
+from fpmonitor.serve.frames import (
+    Content,
+    FingerprintResult,
+    Kind,
+    Observation,
+    Observations,
+    PolicyReport,
+    Reports,
+    Results,
+    frame_of,
+    start_of_segment,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -729,13 +741,22 @@ def test_logs_of_the_service_tell_nothing_of_what_it_cannot_store(
     caplog.set_level("DEBUG")
     config = ServeConfig(db=tmp_path / "served.duckdb", flush_seconds=3600.0)
     config.spool_folder.mkdir()
-    for kind in ("observations", "fingerprintjs", "reports"):
-        for at, body in enumerate((f"{PLANTS['broken']}\n", f'{{"user": "{PLANTS["user"]}"\n')):
-            segment = config.spool_folder / f"0-{at}.{kind}.jsonl"
-            segment.write_text(body, encoding="utf-8")
+    user, broken = PLANTS["user"], PLANTS["broken"]
+    # Requests are checked before they are framed: only bytes that changed since hold such a time.
+    bodies: dict[Kind, Content] = {
+        "observations": Observations("local", broken, [Observation(user, "A.a", "value", "1")]),
+        "fingerprintjs": Results("local", broken, [FingerprintResult(user, "", {"A.a": "1"})]),
+        "reports": Reports("local", broken, [PolicyReport(user, broken, "A.a")]),
+    }
+    for kind, body in bodies.items():
+        frames = config.spool_folder / f"0-0.{kind}.frames"
+        frames.write_bytes(start_of_segment() + frame_of(body))
+        frames.with_name(f"0-1.{kind}.frames").write_bytes(start_of_segment() + broken.encode())
+        frames.with_name(f"0-2.{kind}.jsonl").write_text(broken, encoding="utf-8")
     with TestClient(service_app(config), base_url="http://localhost") as client:
-        assert client.get("/healthz").status_code == 200
+        assert client.get("/healthz").json()["status"] == "failing"
     said = capfd.readouterr()
-    assert any('"refused": 1' in message for message in caplog.messages)
+    for kept in ('"refused": 1', '"rejected": 1'):
+        assert any(kept in message for message in caplog.messages)
     for text in (caplog.text, said.out, said.err):
         assert not found_in(text.encode())

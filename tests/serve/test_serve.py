@@ -1244,6 +1244,20 @@ def test_a_segment_that_was_stored_before_a_crash_adds_nothing(tmp_path: Path) -
     assert not segment.exists()
 
 
+def test_what_a_start_finds_and_cannot_read_is_kept(tmp_path: Path) -> None:
+    """A damaged frame before whole ones ended the start; lines of older segments lay unread."""
+    folder = tmp_path / "s.duckdb.spool"
+    folder.mkdir()
+    whole, damaged = frame_of_three(), frame_of_three()[:-1] + b"?"
+    (folder / "open.observations.frames").write_bytes(start_of_segment() + whole + damaged + whole)
+    (folder / "open.observations.jsonl").write_text(lines(range(2)), encoding="utf-8")
+    with client_of(config_of(tmp_path)) as client:
+        assert client.get("/healthz").json()["status"] == "refused"
+    assert len(stored(tmp_path)) == 3
+    kept = {one.suffix: one.read_bytes() for one in (folder / "refused").iterdir()}
+    assert kept == {".damaged": damaged + whole, ".jsonl": lines(range(2)).encode()}
+
+
 def test_a_damaged_segment_that_the_database_refuses_is_set_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
