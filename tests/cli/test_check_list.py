@@ -499,6 +499,7 @@ def test_a_header_counts_only_where_every_page_of_each_site_has_it(
     assert (not found["problems"]) == (is_sent or "gamepad" not in text)
 
 
+@pytest.mark.long
 def test_a_site_that_comes_without_the_header_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
