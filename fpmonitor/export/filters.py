@@ -43,10 +43,10 @@ _OF_PAGES = frozenset({"document", "doc"})  # an exception with one of these tak
 _LONGEST = 10_000  # characters of a rule; a longer line is no rule of ours
 # uBlock Origin 1.67 replaces the first `|` alone: browsers refuse a header with another one.
 _MOST_PERMISSIONS = 2
-# Options that take nothing from a rule for pages; `badfilter` takes the rule itself.
-_WIDE_OPTIONS = frozenset(
-    {"permissions", "removeheader", "doc", "document", "subdocument", "frame", "important", "all"}
-)
+# Options that take nothing from a rule for pages, those of frames only beside one for pages;
+# `badfilter` takes the rule itself.
+_WIDE_OPTIONS = frozenset({"doc", "document", "important"})
+_OF_FRAMES = frozenset({"subdocument", "frame"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +268,8 @@ def _excepted(line: str, family: str, lifting: Mapping[str, Collection[str]]) ->
 def _header_rules(match: re.Match[str], family: str, option: str) -> Iterator[_Rule]:
     """Read a rule on headers: with options that narrow it, it counts as off."""
     options = match["options"].split(",")
-    if narrowing := sorted({one.partition("=")[0] for one in options} - _WIDE_OPTIONS):
-        yield _void((), f"{narrowing[0]}: narrows the rule, so it counts as off")
+    if narrowing := _narrowing(options, option.removesuffix("=")):
+        yield _void((), f"{narrowing}: narrows the rule or voids it, so it counts as off")
         return
     known = {control.name: control for control in controls_of([family])}
     for one in options:
@@ -283,6 +283,18 @@ def _header_rules(match: re.Match[str], family: str, option: str) -> Iterator[_R
         for directive in dict.fromkeys(directives):
             if control := known.get(option + directive):
                 yield _Rule(_domains(match["pattern"]), exception=False, control=control)
+
+
+def _narrowing(options: Sequence[str], own: str) -> str:
+    """Name an option that takes pages from a rule, or the rule itself; empty where none does."""
+    names = [one.partition("=")[0] for one in options]
+    wide = _WIDE_OPTIONS | {own}
+    # uBlock Origin 1.67 refuses an `all` behind the option of headers, and two of these.
+    if "all" in names[: names.index(own) if own in names else 0]:
+        wide |= {"all"} | _OF_FRAMES
+    if _OF_PAGES & {*names}:
+        wide |= _OF_FRAMES
+    return own if names.count(own) > 1 else min({*names} - wide, default="")
 
 
 def _void(domains: tuple[str, ...], problem: str) -> _Rule:

@@ -7,26 +7,38 @@ in another way, in a part of the site, or twice with other values, counts as not
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Mapping, Sequence
 
+# What Caddy fills in, `{uri}`, opens no block.
 _PIECE = re.compile(
-    r"""\"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|\#[^\n]*|[{};\n]|[^"'{};\#\n]+""", re.DOTALL
+    r"""\"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|\#[^\n]*|\{[^\s{};"'\#]+\}|[{};\n]|[^"'{};\#\n]+""",
+    re.DOTALL,
 )
-# What else than these holds a header sends it from a part of a site alone, or under a condition.
-_WHOLE = re.compile(
-    r"(?:http|server|location\s+/|header|<(?:VirtualHost|IfModule)\b.*)", re.IGNORECASE
-)
-_PART = re.compile(
-    r"(?:location|if|limit_except|handle\w*|route|header|respond|reverse_proxy)\b.*|[@<].*",
+_ADDED = re.compile(r"add_header\s+[\"']?(?P<name>[\w-]+)", re.IGNORECASE)
+_CATCH_ALL = re.compile(r"location\s+/", re.IGNORECASE)
+_HOST = re.compile(r"<VirtualHost\b.*", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?:localhost\b|[^\s(&@<]*[.:$*]).*", re.IGNORECASE | re.DOTALL)
+# Other blocks of Apache and Caddy send a header from a part of a site alone, or under a condition.
+_WHOLE = re.compile(r"header|<IfModule\s+[^!\s].*", re.IGNORECASE)
+_CLEARED = re.compile(
+    r"(?:more_clear_headers\b|(?:header(?:_down)?\s+(?:\S+\s+)?)?-).*\*|add_header_inherit\s+off",
     re.IGNORECASE,
 )
-_SITES = re.compile(r"(?:http|server)", re.IGNORECASE)
-_ADDED = re.compile(r"add_header\s+[\"']?(?P<name>[\w-]+)", re.IGNORECASE)
-_CLEARED = re.compile(r"(?:more_clear_headers\b|(?:header\s+)?-).*\*", re.IGNORECASE)
 _INCLUDED = re.compile(r"(?:include|includeoptional|import)\s", re.IGNORECASE)
+# A block with one of these has no pages, unless something else comes before it.
+_RETURNED = re.compile(
+    r"return\s+(?:30[12378]|4\d\d)\b|redir\s+https?://"
+    r"|redirect\s+(?:(?:permanent|temp|seeother|30[12378])\s+)?/\s",
+    re.IGNORECASE,
+)
+_BEFORE = re.compile(r"rewrite|proxy", re.IGNORECASE)
+_LACKS = "pages come without the header, so it counts as not sent"
+_ALONE = "a block with headers of its own sends none of those above"
+_SEVERAL = "the header is set several times, with other values"
 
 
 class Sent(NamedTuple):
@@ -43,8 +55,9 @@ class _Setting(NamedTuple):
 
 class _Block(NamedTuple):
     number: int
+    around: int  # Number of the block around it; -1: none.
     head: str
-    is_partial: bool  # For a part of the site alone, or under a condition, as one around it may be.
+    line: int
 
 
 class _Statement(NamedTuple):
@@ -55,32 +68,35 @@ class _Statement(NamedTuple):
 
 def sent_everywhere(text: str, header: str) -> Sent:
     """Read which values of a header every page has; none where that is in doubt."""
-    statements = [*_statements(text)]
+    statements, blocks = _parse(text)
     problems = [
         f"line {one.number}: takes in another file, which is not read here"
         for one in statements
         if _INCLUDED.match(one.text)
     ]
-    values: dict[int, list[str]] = {}  # by block: nginx takes none of those around it
+    values: dict[int, list[str]] = {}  # by block
     named = re.compile(rf"(?<!\w){header}(?![\w-])", re.IGNORECASE)
+    # Of what an application sends: the one that is added is sent instead.
+    hidden = re.compile(rf"[a-z]+_hide_header\s+[\"']?{header}[\"']?", re.IGNORECASE)
     for one in statements:
         if _CLEARED.match(one.text):
             return Sent((), (*problems, f"line {one.number}: may take the header away"))
-        if not named.search(one.text):
+        if not named.search(one.text) or hidden.fullmatch(one.text):
             continue
         setting = _setting(one, header)
         if setting is None:
             found = f"line {one.number}: not understood, so the header counts as not sent"
             return Sent((), (*problems, found))
-        if one.block.is_partial:
-            found = f"line {one.number}: for a part of the site alone, so it counts as not sent"
-            return Sent((), (*problems, found))
         if not setting.always:
             problems.append(f"line {one.number}: pages of errors come without it (no `always`)")
         values.setdefault(one.block.number, []).append(setting.value)
-    if values and (undone := _undone(statements, values, header)):
-        return Sent((), (*problems, undone))
-    return Sent(tuple(next(iter(values.values()), ())), tuple(problems))
+    if not values:
+        return Sent((), tuple(problems))
+    is_nginx = any(_ADDED.match(one.text) for one in statements)
+    lacking = (_lacking_in_nginx if is_nginx else _lacking)(statements, blocks, values)
+    if lacking:
+        return Sent((), (*problems, lacking))
+    return Sent(tuple(next(iter(values.values()))), tuple(problems))
 
 
 def _setting(one: _Statement, header: str) -> _Setting | None:
@@ -104,29 +120,80 @@ def _setting(one: _Statement, header: str) -> _Setting | None:
     return None
 
 
-def _undone(statements: Iterable[_Statement], values: dict[int, list[str]], header: str) -> str:
-    """Say why not every page has the values of one block; empty where all have."""
-    added: dict[int, set[str]] = {}
-    for one in statements:
-        if match := _ADDED.match(one.text):
-            added.setdefault(one.block.number, set()).add(match["name"].lower())
-    for one in statements:
-        number, head, _ = one.block
-        lacks = number in added and header not in added[number]
-        if lacks and number and not _SITES.fullmatch(head):
-            return f"line {one.number}: a block with headers of its own sends none of those above"
-    first, *others = values.values()
-    # nginx adds those of one block; Apache and Caddy keep one, and which of them is open.
-    if any(other != first for other in others) or (not added and len({*first}) > 1):
-        return f"{header}: set several times, with other values"
+def _lacking_in_nginx(
+    statements: Iterable[_Statement], blocks: Sequence[_Block], values: Mapping[int, list[str]]
+) -> str:
+    """Say which block does not send the values; empty where all do that serve pages."""
+    added = {one.block.number for one in statements if _ADDED.match(one.text)}
+    # These serve nothing themselves: `location /` takes the rest of the block around it.
+    idle = _redirecting(statements) | {
+        one.around for one in blocks if _CATCH_ALL.fullmatch(one.head)
+    }
+    sent: dict[int, list[str]] = {-1: []}
+    for one in blocks:
+        # A block with headers of its own sends none of those above.
+        sent[one.number] = values.get(one.number, []) if one.number in added else sent[one.around]
+    first = next(iter(values.values()))
+    for one in _within_sites(blocks):
+        if one.number not in idle and sent[one.number] != first:
+            alone = _ALONE if one.number in added else _LACKS
+            return f"line {one.line}: {_SEVERAL if sent[one.number] else alone}"
     return ""
 
 
-def _statements(text: str) -> Iterator[_Statement]:
+def _within_sites(blocks: Sequence[_Block]) -> Sequence[_Block]:
+    """Blocks of nginx that may serve pages: those of servers, where none is those of `http`."""
+    for head in ("server", "http"):
+        within: set[int] = set()
+        for one in blocks:
+            if one.head.lower() == head or one.around in within:
+                within.add(one.number)
+        if within:
+            return [one for one in blocks if one.number in within]
+    return blocks
+
+
+def _lacking(
+    statements: Iterable[_Statement], blocks: Sequence[_Block], values: Mapping[int, list[str]]
+) -> str:
+    """Say where Apache or Caddy do not send the values; empty where every site does."""
+    site_of: dict[int, int] = {-1: 0}
+    sites: list[_Block] = []
+    partial: set[int] = set()
+    for one in blocks:
+        is_address = not one.around and bool(_ADDRESS.fullmatch(one.head))
+        is_site = is_address or bool(_HOST.fullmatch(one.head))
+        sites += [one] * is_site
+        site_of[one.number] = one.number if is_site else site_of[one.around]
+        has_path = is_address and "/" in one.head.replace("://", "")
+        is_whole = is_site or not one.number or bool(_WHOLE.fullmatch(one.head))
+        if has_path or not is_whole or one.around in partial:
+            partial.add(one.number)
+    for one in blocks:
+        if one.number in values and one.number in partial:
+            return f"line {one.line}: a part of the site alone, so the header counts as not sent"
+    sending = {site_of[number] for number in values}
+    passed = _redirecting(statements)
+    for one in sites:
+        if not (sending & {0, one.number} or one.number in passed):
+            return f"line {one.line}: a site whose {_LACKS}"
+    # One value is kept, and which is open.
+    return _SEVERAL if len({*chain(*values.values())}) > 1 else ""
+
+
+def _redirecting(statements: Iterable[_Statement]) -> set[int]:
+    """Numbers of the blocks that send every request elsewhere, or refuse it."""
+    returned = {one.block.number for one in statements if _RETURNED.match(one.text)}
+    return returned - {one.block.number for one in statements if _BEFORE.match(one.text)}
+
+
+def _parse(text: str) -> tuple[list[_Statement], list[_Block]]:
     """Divide a text into statements, which end with a line, a semicolon or a bracket."""
-    blocks = [_Block(0, "", is_partial=False)]
+    around = [_Block(0, -1, "", 1)]
+    blocks = [*around]
+    statements: list[_Statement] = []
     words: list[str] = []
-    number = made = 1
+    number = 1
     last = ""
     for piece in [*_PIECE.findall(text), "\n"]:
         if piece.startswith("#"):
@@ -140,16 +207,15 @@ def _statements(text: str) -> Iterator[_Statement]:
         is_closed = piece == "}" or statement.startswith("</")
         if piece == "{" or (statement.startswith("<") and not is_closed):
             # A bracket may stand on a line of its own.
-            head = statement or last
-            is_part = bool(_PART.fullmatch(head)) and not _WHOLE.fullmatch(head)
-            blocks.append(_Block(made, head, is_part or blocks[-1].is_partial))
-            made += 1
+            around.append(_Block(len(blocks), around[-1].number, statement or last, number))
+            blocks.append(around[-1])
         elif statement and not statement.startswith("</"):
-            yield _Statement(number, statement, blocks[-1])
-        if is_closed and len(blocks) > 1:
-            blocks.pop()
+            statements.append(_Statement(number, statement, around[-1]))
+        if is_closed and len(around) > 1:
+            around.pop()
         last = statement or last
         number += piece == "\n"
+    return statements, blocks
 
 
 def _unquoted(value: str) -> str:

@@ -441,6 +441,85 @@ def exporter_own(form: str, folder: Path) -> list[Any]:
     return [control for control in chosen if control not in own]
 
 
+# --- configurations of web servers ---
+
+ADD = 'add_header Permissions-Policy "gamepad=()" always;\n'
+SET = 'Header always set Permissions-Policy "gamepad=()"\n'
+SITE = 'header Permissions-Policy "gamepad=()"\n'
+SECURE = f"<IfModule mod_ssl.c>\n<VirtualHost *:443>\n{SET}</VirtualHost>\n</IfModule>\n"
+FRAME = "add_header X-Frame-Options DENY;\n"
+API = "location /api/ { proxy_pass http://b; }\n"
+CONFIGURED: list[tuple[str, bool]] = [
+    # nginx: a block with headers of its own sends none of those above.
+    (f"http {{\n{ADD}server {{\n{FRAME}}}\n}}\n", False),
+    (f"{ADD}server {{\n{FRAME}}}\n", False),
+    (f"http {{\n{FRAME}server {{\n{ADD}}}\n}}\n", True),
+    (f"http {{\n{ADD}server {{\nlisten 80;\n{API}}}\n}}\n", True),
+    (f"http {{\n{ADD}add_header_inherit off;\nserver {{\nlisten 80;\n}}\n}}\n", False),
+    # `location /` is the whole of a server only where it has no other.
+    (f"server {{\nlocation / {{\n{ADD}}}\n{API}}}\n", False),
+    (f"server {{\nlocation / {{\n{ADD}}}\nlocation /app {{ root /a; }}\n}}\n", False),
+    (f"server {{\n{ADD}location / {{\n{FRAME}{ADD}}}\n{API}}}\n", True),
+    (f"server {{\nlocation / {{\n{ADD}}}\nlisten 80;\n}}\n", True),
+    # Several sites.
+    (f"server {{\n{ADD}}}\nserver {{\nlisten 81;\n}}\n", False),
+    (f"server {{\n{ADD}}}\nserver {{\n{ADD}}}\n", True),
+    (f"server {{\n{ADD}}}\nserver {{\nlisten 80;\nreturn 301 https://a.b$uri;\n}}\n", True),
+    (f"<VirtualHost *:80>\n{SET}</VirtualHost>\n<VirtualHost *:443>\n</VirtualHost>\n", False),
+    (f"{SET}<VirtualHost *:443>\nServerName a.example\n</VirtualHost>\n", True),
+    (f"<VirtualHost *:80>\nRedirect permanent / https://a.b/\n</VirtualHost>\n{SECURE}", True),
+    (f"<IfModule !mod_headers.c>\n{SET}</IfModule>\n", False),
+    (f"a.example {{\n{SITE}}}\nb.example {{\nfile_server\n}}\n", False),
+    (f"a.example {{\n{SITE}}}\nb.example {{\nredir https://a.example{{uri}}\n}}\n", True),
+    # Caddy: parts of a site, and what nobody may take in.
+    (f"a.example/blog/* {{\n{SITE}}}\n", False),
+    (f"https://a.example, :8080 {{\n{SITE}}}\n", True),
+    (f"(common) {{\n{SITE}}}\na.example {{\nfile_server\n}}\n", False),
+    (f"a.example {{\n{SITE}reverse_proxy b:80 {{\nheader_down -P*\n}}\n}}\n", False),
+    (f"a.example {{\n{SITE}reverse_proxy b:80 {{\nheader_up -P*\n}}\n}}\n", True),
+    # What an application sends is hidden, and the server's own header sent.
+    (f"server {{\nproxy_hide_header Permissions-Policy;\n{ADD}}}\n", True),
+    (f"server {{\nfastcgi_hide_header 'permissions-policy';\n{ADD}}}\n", True),
+    ("server {\nproxy_hide_header Permissions-Policy;\n}\n", False),
+]
+
+
+@pytest.mark.each
+@pytest.mark.parametrize(("text", "is_sent"), CONFIGURED)
+def test_a_header_counts_only_where_every_page_of_each_site_has_it(
+    text: str, is_sent: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else a list is said to hold, and pages come without the header."""
+    listed = tmp_path / "server.conf"
+    listed.write_text(text, encoding="utf-8")
+    told_of = ["lists", "import", str(listed), "--from", "permissions-policy", "--format", "json"]
+    assert run(told_of) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["controls"] == ["gamepad"] * is_sent, found["problems"]
+    assert (not found["problems"]) == (is_sent or "gamepad" not in text)
+
+
+@pytest.mark.long
+def test_a_site_that_comes_without_the_header_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = np.random.default_rng(7).integers(0, 4_000, USERS)
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        users = [f"u{i}" for i in range(USERS)]
+        monitor.ingest(pl.DataFrame({"user": users, "http:sec-ch-dpr": values}))
+    asked = ["--k", "10", "--budget", "0.1", "-q", "-o", str(tmp_path / "decision.json")]
+    assert run(["decide", "--db", str(tmp_path / "x.duckdb"), *asked]) == 0
+    sites = [f"server {{\n{ADD.replace('gamepad', 'ch-dpr')}}}\n", "server {\nlisten 81;\n}\n"]
+    for text, code in (
+        (sites[0], 3),
+        ("".join(sites), 1),
+    ):  # what pages tell in another way is open
+        listed = tmp_path / "server.conf"
+        listed.write_text(text, encoding="utf-8")
+        assert check(tmp_path, listed, "permissions-policy") == code
+        assert ("line 4: pages come without the header" in capsys.readouterr().err) == (code == 1)
+
+
 # --- hostile files ---
 
 LONG = 200_000

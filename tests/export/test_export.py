@@ -770,6 +770,16 @@ def test_no_rule_of_ours_needs_trust() -> None:
         ("*$permissions=ch-ua-model=()\n@@||a.example^$permissions", "b.example", 1, 0),
         ("*$permissions=ch-ua-model=()\n@@/a$/$permissions=ch-ua-model=()", None, 0, 0),
         ("! *##+js(set, navigator.hardwareConcurrency, 8)", None, 0, 0),
+        # As the engine of uBlock Origin 1.67 answers for pages, which frames alone are not.
+        ("*$all,permissions=ch-ua-model=()", None, 1, 0),
+        ("*$doc,frame,permissions=ch-ua-model=()", None, 1, 0),
+        ("*$frame,permissions=ch-ua-model=()", None, 0, 1),
+        ("*$permissions=ch-ua-model=(),subdocument", None, 0, 1),
+        ("*$permissions=ch-ua-model=(),all", None, 0, 1),
+        ("*$removeheader=x,permissions=ch-ua-model=()", None, 0, 1),
+        ("*$permissions=ch-ua-model=(),permissions=ch-ua-arch=()", None, 0, 1),
+        ("*$permissions=ch-ua-model=()\n@@||a.example^$all", "a.example", 1, 0),
+        ("*##+js(nowebrtc)\n@@||a.example^$all", "a.example", 1, 0),
     ],
 )
 def test_ublock_lists_are_read_as_ublock_reads_them(
