@@ -116,6 +116,7 @@ class Service:
 
     async def move(self) -> None:
         """Store what waits; what cannot be stored now stays in the spool, and the status tells."""
+        had = self.spool.waiting_bytes
         try:
             async with self._moving:
                 await self._move()
@@ -126,7 +127,9 @@ class Service:
             name = type(error).__name__
             log("postponed", reason=error.message if isinstance(error, FpmonitorError) else name)
         self._late = self._next_late()
-        self.metrics.note_backlog(self.spool.waiting_bytes, self.spool.refused_bytes)
+        # Where nothing waited there was no batch: what has come since would tell of one sender.
+        waiting = self.spool.waiting_bytes if had or self._is_stalled else 0
+        self.metrics.note_backlog(waiting, self.spool.refused_bytes)
 
     def _next_late(self) -> float:
         return time.monotonic() + 2 * self.config.flush_seconds + _LATE_SECONDS

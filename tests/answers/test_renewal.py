@@ -85,6 +85,12 @@ def decision(tmp_path_factory: pytest.TempPathFactory) -> Decision:
     return replace(decided, made=date(2026, 1, 3))
 
 
+def proof_of_before(decision: Decision) -> dict[str, Any]:
+    """Return the proof as earlier versions wrote it, which does not tell the days."""
+    sides = dict(decision.proof or {})
+    return {name: {k: v for k, v in side.items() if k != "days"} for name, side in sides.items()}
+
+
 def test_a_decision_knows_its_day_and_the_days_of_its_users(decision: Decision) -> None:
     assert decision.days == (date(2026, 1, 2), date(2026, 1, 2))  # 3 users show no day
     content = decision.to_json()
@@ -92,7 +98,7 @@ def test_a_decision_knows_its_day_and_the_days_of_its_users(decision: Decision) 
     assert Decision.from_json(content) == decision
     assert identity_of(replace(decision, made=date(2026, 2, 1))) == identity_of(decision)
     assert identity_of(replace(decision, days=None)) == identity_of(decision)
-    before = content | {"data": {"users": 1, "digest": ""}}
+    before = content | {"data": {"users": 1, "digest": ""}, "proof": proof_of_before(decision)}
     before.pop("made")
     assert (Decision.from_json(before).days, Decision.from_json(before).made) == (None, None)
     content["data"]["days"] = ["2026-01-03", "2026-01-02"]
@@ -329,7 +335,7 @@ def test_a_decision_of_an_earlier_version_is_checked_without_its_day(
     database: Path, decision: Decision, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "decision.json"
-    earlier = replace(decision, made=None, days=None)
+    earlier = replace(decision, made=None, days=None, proof=proof_of_before(decision))
     file.write_text(json.dumps(earlier.to_json()), encoding="utf-8")
     assert run(["check", str(file), "--db", str(database)]) in {0, 1, 3}
     assert "decided on 2,000 users; it does not cover new" in capsys.readouterr().err

@@ -272,7 +272,7 @@ def check_the_way_of_a_record(browser: Browser, service: Service) -> None:
         dashboard = f"http://localhost:{port}/"
         browser.open(dashboard)
         text = page_text(browser)
-        assert "Among the 30 observed it is at most 3.33 %" in text
+        assert "Among the 30 observed it is at most 3.34 %" in text
         done = outcome_of(browser, f"http://127.0.0.1:{site}/")
         assert done == {"outcome": "sent", "records": 2, "unread": []}
         records = service.beacons.get(timeout=patience(SECONDS))
@@ -551,7 +551,7 @@ def test_a_record_goes_from_a_page_through_the_service_to_the_dashboard(
     ):
         address = f"http://localhost:{port}/"
         browser.open(address)
-        assert "Among the 30 observed it is at most 3.33 %" in browser.run(
+        assert "Among the 30 observed it is at most 3.34 %" in browser.run(
             "document.body.innerText"
         )
         done = outcome_of(browser, f"http://127.0.0.1:{site}/")
