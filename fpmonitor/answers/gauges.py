@@ -28,8 +28,7 @@ _HELP = {
     "exposure_budget": "Largest tolerated exposure, share of the users.",
     "sets": "Sets on the list by what is known of them.",
     "window_users": "Users of the newest window that was checked, or all of them.",
-    "source_users": "Users of a source in the newest window that is over, at least k; "
-    "of a service in hundreds, rounded up.",
+    "source_users": "Users of a source in that window, where k users of each have come.",
     "source_faults": "APIs whose values a source sends broken, where it was judged.",
     "window_end_seconds": "End of the newest window that was checked, Unix time.",
     "alarm": "1 while the windows so far raise an alarm together.",

@@ -235,7 +235,7 @@ class SinceDecided:
             return {}
         had, has = (
             {name: users for name, users in found.items() if users >= self._k}
-            for found in (_by_source(self.windows.database, before), self._now_by_source)
+            for found in (self._by_source(before), self._now_by_source)
         )
         return dict(changed_sources(had, has, then=before.name, k=self._k))
 
@@ -265,9 +265,13 @@ class SinceDecided:
                     found[name] = tuple(sorted(alone.faults()))
         return found
 
+    def _by_source(self, span: Span) -> dict[str, int]:
+        rows = self.windows.database.rows("windows/sources", **span.bounds)
+        return {str(name): int(users) for name, users in rows}
+
     @functools.cached_property
     def _now_by_source(self) -> dict[str, int]:
-        return _by_source(self.windows.database, self.now)
+        return self._by_source(self.now)
 
     def moved(
         self, origin: datetime | None, level: Callable[[int], float]
@@ -288,9 +292,9 @@ class SinceDecided:
         first = window_at(base, self._period)
         place, k = position(begin, self._period) - position(first, self._period), self._k
         before = self._before(base) if place >= 1 else None
+        if before is None or self._read(self.now).size < k:
+            return None
         while before is not None and before.window.since is not None:
-            if self._read(self.now).size < k:
-                break
             found = compare_windows(
                 self._read(before),
                 self._read(self.now),
@@ -369,8 +373,3 @@ class SinceDecided:
         if (span, self.apis) not in self.known:
             self.known[span, self.apis] = read_users(self.windows, span, self.apis, k=self._k)
         return self.known[span, self.apis]
-
-
-def _by_source(database: Database, span: Span) -> dict[str, int]:
-    rows = database.rows("windows/sources", **span.bounds)
-    return {str(name): int(users) for name, users in rows}

@@ -105,8 +105,8 @@ def _setting(one: _Statement, header: str) -> _Setting | None:
     forms = [
         rf"(?P<nginx>add_header)\s+{name}",
         rf"(?P<apache>header)(?P<always>\s+always)?\s+set\s+{name}",
+        rf"header\s+{header}",
     ]
-    forms += [rf"header\s+{header}"]
     if one.block.head.lower() == "header":
         forms.append(rf"\+?{header}")
     for form in forms:

@@ -167,6 +167,8 @@ class _RoleService:
             self._refresh_keys()
             if needs_password:
                 self._guard.check(request)
+            if path.startswith("/asks"):
+                await self.refresh()
             return await handler(request)
 
         return Route(path, answered(handled, refusal=_refusal_of), methods=[method])
@@ -189,13 +191,12 @@ class _RoleService:
             LOG.error("the keys stay as they were: %s", error)  # noqa: TRY400 -- no bug of ours
 
     async def public(self, request: Request) -> Response:
-        content_type, content = await self.current(request.scope["path"])
+        content_type, content = self.document(request.scope["path"])
         return _bytes(content, content_type)
 
-    async def current(self, path: str) -> tuple[str, bytes]:
-        """Return type and content at a public path, of what other processes did as well."""
+    async def refresh(self) -> None:
+        """Take in the requests that a command beside the service added or closed."""
         await asyncio.to_thread(self._role.store.refresh)
-        return self.document(path)
 
     def document(self, path: str) -> tuple[str, bytes]:
         """Return type and content at a public path."""
@@ -210,7 +211,6 @@ class _RoleService:
     async def add_ask(self, request: Request) -> Response:
         ask = CollectionRequest.from_bytes(await read_body(request, MAX_FILE_BYTES, _JSON_TYPES))
         store = self._role.store
-        await asyncio.to_thread(store.refresh)
         store.check_open(ask.id)
         new = ask.id not in store.asks
         await asyncio.to_thread(self._role.add_ask, ask)
@@ -219,11 +219,6 @@ class _RoleService:
     async def status(self, request: Request) -> Response:
         del request
         return _json(status_of(self._role))
-
-    async def named_ask(self, request: Request) -> bytes:
-        """Return the id of the request that an address names; a command may have added it."""
-        await asyncio.to_thread(self._role.store.refresh)
-        return self.known_ask(request.path_params["ask"])
 
     def known_ask(self, text: str) -> bytes:
         """Return the id of a request that is known, of its hexadecimal digits."""
@@ -246,7 +241,7 @@ class _RecipientService(_RoleService):
         return _json(await asyncio.to_thread(self._recipient.take, body))
 
     async def close(self, request: Request) -> Response:
-        ask_id = await self.named_ask(request)
+        ask_id = self.known_ask(request.path_params["ask"])
         body = await read_body(request, MAX_FILE_BYTES, _JSON_TYPES)
         closed = decode(body, ClosedAsk, "closed request")
         await asyncio.to_thread(self._recipient.close_ask, ask_id, closed.passed_on)
@@ -344,7 +339,8 @@ class _ShufflerService(_RoleService):
                 receipt = await self._intake.put(request.content)
                 content_type, content = "application/json", msgspec.json.encode(receipt)
             elif request.method == "GET":
-                content_type, content = await self.current(request.path)
+                await self.refresh()
+                content_type, content = self.document(request.path)
             else:
                 raise RefusedRequestError(404, "not found")  # noqa: TRY301
         except (RefusedRequestError, FpmonitorError) as error:
@@ -352,7 +348,7 @@ class _ShufflerService(_RoleService):
         return InnerResponse(200, (("content-type", content_type),), content)
 
     async def close(self, request: Request) -> Response:
-        ask_id = await self.named_ask(request)
+        ask_id = self.known_ask(request.path_params["ask"])
         drop = request.url.path.endswith("/drop")
         closed = await asyncio.to_thread(self._shuffler.close_ask, ask_id, drop=drop)
         self._released()
