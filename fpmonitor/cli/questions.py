@@ -492,9 +492,11 @@ def decide_command(
                 answer = decisions.decision(decided, data)
             else:
                 note_beside(monitor, decided, quiet=quiet)
-                people = report_people(population, decided)
+                # An eighth of the time of a decision, for sentences that stand in no JSON.
+                is_read = shown.tells_sentences(quiet=quiet)
+                people = report_people(population, decided) if is_read else None
                 answer = decisions.decision(decided, data, people)
-                if monitor.listing is not None and not quiet:
+                if monitor.listing is not None and is_read and not quiet:
                     answer = _with_windows(answer, monitor, decided)
                 _note_decision(decided, question, quiet=quiet)
         _show_decision(answer, shown, quiet=quiet)
