@@ -537,11 +537,11 @@ def _with_windows(answer: Output, monitor: Monitor, decision: Decision) -> Outpu
 def _show_decision(answer: Output, shown: Shown, *, quiet: bool) -> None:
     """Show a decision, on stderr where it is written to a file."""
     shown.show(answer)
-    if shown.output is not None:
+    if shown.output is not None and not quiet:
         text = answer.text("table", to_file=True)
         if shown.output_format is None and sys.stderr.isatty():
             text = on_screen(answer, below=1, plain=True)
-        note(f"{text}written to {shown.output}", quiet=quiet)
+        note(f"{text}written to {shown.output}")
 
 
 def _register(users: CountedUsers, paths: Sequence[Path]) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
 
     from fpmonitor.policy import Look
     from fpmonitor.store.database import Database
@@ -24,7 +25,7 @@ _PAST = "past"
 class FirstNames(NamedTuple):
     """Names in the first log that was stored, of which some may be forgotten, and how many."""
 
-    names: frozenset[str]
+    names: AbstractSet[str]
     number: int
 
     def of(self, apis: Iterable[str]) -> int:
@@ -35,7 +36,11 @@ class FirstNames(NamedTuple):
 def first_names(database: Database) -> FirstNames | None:
     """Return the names of the first log; null in databases that did not note them."""
     [(names, number)] = database.rows("looks/first_names")
-    return None if number is None else FirstNames(frozenset(names or ()), number)
+    if number is None:
+        return None
+    # One statement of both takes 12 ms, a twelfth of a gate's time; these take 2.
+    known = {name for _, name in database.rows("snapshot/apis")}
+    return FirstNames(known.intersection(names or ()), number)
 
 
 def note_look(database: Database) -> Look | None:
