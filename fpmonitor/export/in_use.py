@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.effect import left_readable, left_unchanged
 from fpmonitor.export.enforce import ControlExporter
-from fpmonitor.export.exporter import Exporter, PlainExporter
+from fpmonitor.export.exporter import Exporter, PlainExporter, PlainList
 from fpmonitor.export.headline import scope_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from fpmonitor.decide.decision import ApiSet, Decision
 
 
@@ -65,7 +63,7 @@ def read_in_use(
     if site is not None:
         raise InputError(f"{name} is not for single sites", hint="omit --site")
     plain = exporter.read(text)
-    known, strangers = _as_candidates(decision, chain(plain.named, *plain.together))
+    known, strangers = _as_candidates(decision, plain)
     unnamed = sorted({*decision.policy.candidates} - {*chain(*known.values())})
     left = []
     for apis in plain.together:
@@ -80,15 +78,16 @@ def read_in_use(
     )
 
 
-def _as_candidates(
-    decision: Decision, apis: Iterable[str]
-) -> tuple[dict[str, set[str]], list[str]]:
+def _as_candidates(decision: Decision, plain: PlainList) -> tuple[dict[str, set[str]], list[str]]:
     """Return name -> the candidates that it means, and names that mean none."""
     known: dict[str, set[str]] = {}
     strangers = []
-    for api in dict.fromkeys(apis):
+    for api in dict.fromkeys(chain(plain.named, *plain.together)):
+        # Where a list takes a name for another API than was decided, its readers expose that one.
+        taken_for = plain.names.get(api, api)
+        is_as_decided = taken_for in {api, decision.means(api)}
         try:
-            known[api] = decision.named([api])
+            known[api] = decision.named({api} if is_as_decided else {api, taken_for})
         except (InputError, UnknownNameError):
             strangers.append(api)
     return known, sorted(strangers)

@@ -13,22 +13,32 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# What Caddy fills in, `{uri}`, opens no block.
+# What Caddy fills in, `{uri}`, opens no block. Quotes and comments begin where a word does: behind
+# `/a#b` a block goes on, and `o'brien` is a word.
 _PIECE = re.compile(
-    r"""\"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|\#[^\n]*|\{[^\s{};"'\#]+\}|[{};\n]|[^"'{};\#\n]+""",
+    r"""(?<![^\s{};])(?:"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|`[^`]*`?|\#[^\n]*)"""
+    r"""|\{[^\s{};"'\#]+\}|[{};\n]|[^"'`{};\#\n]+|["'`\#]""",
     re.DOTALL,
 )
+# Servers differ in where these end: a comment with a backslash, in Apache below it, and texts.
+_DOUBTFUL = re.compile(r"^[ \t]*\#.*\\\r?$|[ \t]<<\w+[ \t\r]*$", re.MULTILINE)
 _ADDED = re.compile(r"add_header\s+[\"']?(?P<name>[\w-]+)", re.IGNORECASE)
 _CATCH_ALL = re.compile(r"location\s+/", re.IGNORECASE)
 _HOST = re.compile(r"<VirtualHost\b.*", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?:localhost\b|[^\s(&@<]*[.:$*]).*", re.IGNORECASE | re.DOTALL)
-# Other blocks of Apache and Caddy send a header from a part of a site alone, or under a condition.
-_WHOLE = re.compile(r"header|<IfModule\s+[^!\s].*", re.IGNORECASE)
+# Other blocks of Apache and Caddy send a header from a part of a site alone, or under a condition:
+# without these modules there is no header, or no site.
+_WHOLE = re.compile(
+    r"header|<IfModule\s+[\"']?(?:mod_)?(?:headers|ssl)(?:\.c|_module)[\"']?\s*>", re.IGNORECASE
+)
+_SNIPPET = re.compile(r"\((?P<name>[^\s()]+)\)")  # of Caddy
+# What an authority asks for there before it certifies a name is no page.
+_CHALLENGES = re.compile(r"location\s+(?:\^~\s+)?/\.well-known/acme-challenge", re.IGNORECASE)
 _CLEARED = re.compile(
     r"(?:more_clear_headers\b|(?:header(?:_down)?\s+(?:\S+\s+)?)?-).*\*|add_header_inherit\s+off",
     re.IGNORECASE,
 )
-_INCLUDED = re.compile(r"(?:include|includeoptional|import)\s", re.IGNORECASE)
+_INCLUDED = re.compile(r"(?:include|includeoptional|import)\s+(?P<name>\S+)", re.IGNORECASE)
 # A block with one of these has no pages, unless something else comes before it.
 _RETURNED = re.compile(
     r"return\s+(?:30[12378]|4\d\d)\b|redir\s+https?://"
@@ -68,11 +78,15 @@ class _Statement(NamedTuple):
 
 def sent_everywhere(text: str, header: str) -> Sent:
     """Read which values of a header every page has; none where that is in doubt."""
+    if doubtful := _doubtful(text):
+        line = text.count("\n", 0, doubtful.start()) + 1
+        return Sent((), (f"line {line}: servers differ in where it ends, so nothing is read",))
     statements, blocks = _parse(text)
+    own = {one.head for one in blocks if _SNIPPET.fullmatch(one.head)}
     problems = [
         f"line {one.number}: takes in another file, which is not read here"
         for one in statements
-        if _INCLUDED.match(one.text)
+        if (taken_in := _INCLUDED.match(one.text)) and f"({taken_in['name']})" not in own
     ]
     values: dict[int, list[str]] = {}  # by block
     named = re.compile(rf"(?<!\w){header}(?![\w-])", re.IGNORECASE)
@@ -135,7 +149,8 @@ def _lacking_in_nginx(
         sent[one.number] = values.get(one.number, []) if one.number in added else sent[one.around]
     first = next(iter(values.values()))
     for one in _within_sites(blocks):
-        if one.number not in idle and sent[one.number] != first:
+        is_idle = one.number in idle or _CHALLENGES.match(one.head)
+        if not is_idle and sent[one.number] != first:
             alone = _ALONE if one.number in added else _LACKS
             return f"line {one.line}: {_SEVERAL if sent[one.number] else alone}"
     return ""
@@ -157,28 +172,54 @@ def _lacking(
     statements: Iterable[_Statement], blocks: Sequence[_Block], values: Mapping[int, list[str]]
 ) -> str:
     """Say where Apache or Caddy do not send the values; empty where every site does."""
-    site_of: dict[int, int] = {-1: 0}
+    site_of: dict[int, int] = {-1: 0}  # or the snippet around a block
     sites: list[_Block] = []
+    snippets: dict[str, int] = {}
     partial: set[int] = set()
+    heads = [one.head for one in blocks if not one.around]
+    is_whole_file = any(map(_ADDRESS.fullmatch, heads))
     for one in blocks:
-        is_address = not one.around and bool(_ADDRESS.fullmatch(one.head))
+        if is_snippet := not one.around and bool(_SNIPPET.fullmatch(one.head)):
+            snippets[one.head] = one.number
+        is_address = not one.around and bool(
+            # Beside sites all others are sites, too, also those with the name of a host alone.
+            _ADDRESS.fullmatch(one.head) or (is_whole_file and re.match(r"[^(&<]", one.head))
+        )
         is_site = is_address or bool(_HOST.fullmatch(one.head))
         sites += [one] * is_site
-        site_of[one.number] = one.number if is_site else site_of[one.around]
+        is_apart = is_site or is_snippet
+        site_of[one.number] = one.number if is_apart else site_of[one.around]
         has_path = is_address and "/" in one.head.replace("://", "")
-        is_whole = is_site or not one.number or bool(_WHOLE.fullmatch(one.head))
+        is_whole = is_apart or not one.number or bool(_WHOLE.fullmatch(one.head))
         if has_path or not is_whole or one.around in partial:
             partial.add(one.number)
     for one in blocks:
         if one.number in values and one.number in partial:
             return f"line {one.line}: a part of the site alone, so the header counts as not sent"
     sending = {site_of[number] for number in values}
+    for each in statements:
+        taken_in = _INCLUDED.match(each.text)
+        if taken_in and each.block.number not in partial:
+            snippet = snippets.get(f"({taken_in['name']})")
+            sending |= {site_of[each.block.number]} if snippet in sending else set()
+    sending -= {*snippets.values()}
     passed = _redirecting(statements)
     for one in sites:
         if not (sending & {0, one.number} or one.number in passed):
             return f"line {one.line}: a site whose {_LACKS}"
+    if not sending:
+        return "no site sends the header"
     # One value is kept, and which is open.
     return _SEVERAL if len({*chain(*values.values())}) > 1 else ""
+
+
+def _doubtful(text: str) -> re.Match[str] | None:
+    """Find what one server takes for a comment or a text, and another one does not."""
+    for piece in _PIECE.finditer(text):
+        is_text = piece[0][0] in "\"'`" and "\n" in piece[0]
+        if is_text and {*"{}<"} & {*piece[0]}:
+            return piece
+    return _DOUBTFUL.search(text)
 
 
 def _redirecting(statements: Iterable[_Statement]) -> set[int]:

@@ -17,6 +17,7 @@ from fpmonitor.export.controls import controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec
 from fpmonitor.export.exporter import ParsedList, site_matches
 from fpmonitor.export.gate_js import script_safe
+from fpmonitor.safe_files import strict_json
 
 FAMILY = "webextension"
 _PLACE = "/* what is withheld */ null"
@@ -76,7 +77,7 @@ def _write(order: ListSpec) -> str:
 
 def unpack(text: str) -> dict[str, str]:
     """Return the files of the extension: name -> text."""
-    files: dict[str, str] = json.loads(text)
+    files: dict[str, str] = strict_json(text, may_repeat=True)
     return files
 
 
@@ -84,7 +85,7 @@ def _read(text: str, site: str | None) -> ParsedList:
     """Read the files of an extension: the controls whose APIs it withholds on a site."""
     try:
         files = unpack(text)
-        manifest, rules = json.loads(files[_MANIFEST]), json.loads(files[_RULES])
+        manifest, rules = strict_json(files[_MANIFEST]), strict_json(files[_RULES])
         where = manifest["host_permissions"]
         here = where[0].removeprefix("*://").removesuffix("/*")
         restricted = None if here == _EVERYWHERE else here
@@ -110,8 +111,9 @@ def _read(text: str, site: str | None) -> ParsedList:
         return ParsedList(controls=(), problems=(f"not an extension: {error}",))
     if restricted is not None and not site_matches(site, restricted):
         found = set()
+    controls = controls_of([FAMILY])
     return ParsedList(
-        controls=tuple(one for one in controls_of([FAMILY]) if found.issuperset(one.effects))
+        controls=tuple(one for one in controls if found.issuperset((*one.effects, *one.also)))
     )
 
 
