@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.effect import left_readable, left_unchanged
@@ -16,18 +16,13 @@ if TYPE_CHECKING:
     from fpmonitor.decide.decision import ApiSet, Decision
 
 
-class Left(NamedTuple):
-    """Candidates that a site reads together, at most and at least: a list may coarsen some."""
-
-    most: ApiSet
-    least: ApiSet
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListInUse:
     """What a list leaves readable."""
 
-    left: tuple[Left, ...]  # One for each combination that the list lets a site read.
+    # Candidates that a site reads together, at most and at least, as a list may coarsen some: one
+    # pair for each combination that the list lets it read.
+    left: tuple[tuple[ApiSet, ApiSet], ...]
     # APIs that it lets sites read and that are no candidates, so that nothing is known of them.
     strangers: tuple[str, ...]
     notes: tuple[str, ...]  # Slips of the list, and what it is about.
@@ -56,7 +51,7 @@ def read_in_use(
         )
         scope = scope_of(decision, exporter.product)
         return ListInUse(
-            left=(Left(at_most, at_least),), strangers=(), notes=(*reading.problems, scope)
+            left=((at_most, at_least),), strangers=(), notes=(*reading.problems, scope)
         )
     if not isinstance(exporter, PlainExporter) or exporter.read is None:
         raise InputError(f"{name}: lists of this format cannot be read back")
@@ -68,7 +63,7 @@ def read_in_use(
     left = []
     for apis in plain.together:
         most = tuple(sorted({*chain(*(known.get(api, ()) for api in apis)), *unnamed}))
-        left.append(Left(most, most))
+        left.append((most, most))
     notes = [f"{api}: not in the list, so it counts as readable" for api in unnamed]
     exposed = {*chain(*plain.together)}
     return ListInUse(

@@ -69,9 +69,9 @@ def _write(order: ListSpec) -> str:
 def _read(text: str, site: str | None) -> ParsedList:  # noqa: ARG001 -- headers are the site's own
     """Read headers, a snippet of a web server's configuration, or the bare policy."""
     if _CONFIGURED.search(text):
-        sent = sent_everywhere(text, FAMILY)
-        found = _read_policy(", ".join(sent.values)) if sent.values else ParsedList(controls=())
-        return replace(found, problems=(*sent.problems, *found.problems))
+        values, problems = sent_everywhere(text, FAMILY)
+        found = _read_policy(", ".join(values)) if values else ParsedList(controls=())
+        return replace(found, problems=(*problems, *found.problems))
     # Of several responses the page is the last: others send elsewhere, or ask for a password.
     last = _RESPONSE.split(text)[-1]
     fields = filter(None, map(_FIELD.match, map(str.strip, lines_of(last))))

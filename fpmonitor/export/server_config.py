@@ -51,18 +51,6 @@ _ALONE = "a block with headers of its own sends none of those above"
 _SEVERAL = "the header is set several times, with other values"
 
 
-class Sent(NamedTuple):
-    """What a configuration sends of one header."""
-
-    values: tuple[str, ...]  # All that every page has; browsers join them.
-    problems: tuple[str, ...] = ()
-
-
-class _Setting(NamedTuple):
-    value: str
-    always: bool  # Also with pages of errors.
-
-
 class _Block(NamedTuple):
     number: int
     around: int  # Number of the block around it; -1: none.
@@ -76,11 +64,14 @@ class _Statement(NamedTuple):
     block: _Block
 
 
-def sent_everywhere(text: str, header: str) -> Sent:
-    """Read which values of a header every page has; none where that is in doubt."""
+def sent_everywhere(text: str, header: str) -> tuple[Sequence[str], Sequence[str]]:
+    """Read which values of a header every page has, which browsers join, and what is wrong.
+
+    None where that is in doubt.
+    """
     if doubtful := _doubtful(text):
         line = text.count("\n", 0, doubtful.start()) + 1
-        return Sent((), (f"line {line}: servers differ in where it ends, so nothing is read",))
+        return (), [f"line {line}: servers differ in where it ends, so nothing is read"]
     statements, blocks = _parse(text)
     own = {one.head for one in blocks if _SNIPPET.fullmatch(one.head)}
     problems = [
@@ -94,27 +85,31 @@ def sent_everywhere(text: str, header: str) -> Sent:
     hidden = re.compile(rf"[a-z]+_hide_header\s+[\"']?{header}[\"']?", re.IGNORECASE)
     for one in statements:
         if _CLEARED.match(one.text):
-            return Sent((), (*problems, f"line {one.number}: may take the header away"))
+            return (), [*problems, f"line {one.number}: may take the header away"]
         if not named.search(one.text) or hidden.fullmatch(one.text):
             continue
         setting = _setting(one, header)
         if setting is None:
             found = f"line {one.number}: not understood, so the header counts as not sent"
-            return Sent((), (*problems, found))
-        if not setting.always:
+            return (), [*problems, found]
+        value, always = setting
+        if not always:
             problems.append(f"line {one.number}: pages of errors come without it (no `always`)")
-        values.setdefault(one.block.number, []).append(setting.value)
+        values.setdefault(one.block.number, []).append(value)
     if not values:
-        return Sent((), tuple(problems))
+        return (), problems
     is_nginx = any(_ADDED.match(one.text) for one in statements)
     lacking = (_lacking_in_nginx if is_nginx else _lacking)(statements, blocks, values)
     if lacking:
-        return Sent((), (*problems, lacking))
-    return Sent(tuple(next(iter(values.values()))), tuple(problems))
+        return (), [*problems, lacking]
+    return next(iter(values.values())), problems
 
 
-def _setting(one: _Statement, header: str) -> _Setting | None:
-    """Read a statement that sets the header, as each server words it; null where it does not."""
+def _setting(one: _Statement, header: str) -> tuple[str, bool] | None:
+    """Read a statement that sets the header, as each server words it; null where it does not.
+
+    The value, and whether pages of errors have it, too.
+    """
     name = rf"[\"']?{header}[\"']?"
     forms = [
         rf"(?P<nginx>add_header)\s+{name}",
@@ -130,7 +125,7 @@ def _setting(one: _Statement, header: str) -> _Setting | None:
             if found.get("nginx"):
                 always = value.endswith((" always", "\talways"))
                 value = value.removesuffix("always") if always else value
-            return _Setting(_unquoted(value), always)
+            return _unquoted(value), always
     return None
 
 

@@ -15,7 +15,6 @@ from fpmonitor.render.answers import drawn_note, followed_table, masked_note, sa
 from fpmonitor.render.charts import (
     MOST_SERIES,
     Axes,
-    Bars,
     Mark,
     Series,
     line_chart,
@@ -448,9 +447,9 @@ def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
                 else ()
             ),
             marks=_trend_marks(trend, places),
-            bars=Bars(
+            bars=Series(
                 x=list(places.values()),
-                heights=[window.users or 0 for window in windows],
+                y=[window.users or 0 for window in windows],
                 notes=[f"{window.name}: {window.users:,} users" for window in windows],
                 name="users",
             ),

@@ -665,7 +665,7 @@ def test_a_hostile_list_is_refused_or_hides_nothing_and_costs_nothing(
             continue
         assert time.process_time() - began < 5, content[:40]
         if form not in {"brave", "firefox-policies", "firefox-userjs"}:  # protect by themselves
-            left = {api for each in in_use.left for api in each.most}
+            left = {api for most, _ in in_use.left for api in most}
             assert left == {*SHOWN} or in_use.strangers, content[:40]
 
 
