@@ -17,7 +17,7 @@ from fpmonitor.export.controls import controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec
 from fpmonitor.export.exporter import ParsedList, site_matches
 from fpmonitor.export.gate_js import script_safe
-from fpmonitor.safe_files import strict_json
+from fpmonitor.safe_files import canonical_text, strict_json
 
 FAMILY = "webextension"
 _PLACE = "/* what is withheld */ null"
@@ -101,9 +101,15 @@ def _read(text: str, site: str | None) -> ParsedList:
             for header in rule["action"].get("requestHeaders", ())
         }
         ours = _manifest(restricted, script)
-        edited = [name for name, value in ours.items() if manifest.get(name) != value]
+        # As texts: 1 is `true` in Python, and no browser loads an extension that has it there.
+        edited = [
+            name
+            for name, value in ours.items()
+            if canonical_text(manifest.get(name)) != canonical_text(value)
+        ]
         edited += sorted(manifest.keys() - ours.keys())
-        if edited or rules != _rules(headers, restricted, has_script=bool(withheld)):
+        own_rules = _rules(headers, restricted, has_script=bool(withheld))
+        if edited or canonical_text(rules) != canonical_text(own_rules):
             what = edited[0] if edited else _RULES
             return ParsedList(controls=(), problems=(f"{what}: not as this version writes it",))
         found = {*withheld, *headers}

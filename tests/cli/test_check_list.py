@@ -493,6 +493,7 @@ VOID: list[tuple[str, Callable[[str], str]]] = [
     ("jshelter", lambda text: text.replace('"version"', '"a": NaN, "version"')),
     ("duckduckgo", lambda text: text.replace('"state"', '"a": -Infinity, "state"')),
     ("webextension", lambda text: text.replace('all_frames\\": true', 'all_frames\\": false')),
+    ("webextension", lambda text: text.replace('all_frames\\": true', 'all_frames\\": 1')),
     ("webextension", lambda text: text.replace("MAIN", "ISOLATED")),
     ("webextension", lambda text: _with(text, _nowhere)),
     ("webextension", lambda text: text.replace("document_start", "document_idle")),
