@@ -57,15 +57,6 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """A dashed line down at `x`: a word above, and a note under the pointer."""
-
-    x: float
-    word: str
-    note: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
     """What the axes of a chart say."""
 
@@ -84,7 +75,7 @@ def line_chart(
     axes: Axes,
     heading: Sequence[str] = (),
     budget: float | None = None,
-    marks: Sequence[Mark] = (),
+    marks: Sequence[tuple[float, str, str]] = (),
     bars: Series | None = None,
     low: bool = False,
 ) -> str:
@@ -95,8 +86,8 @@ def line_chart(
         title: Name of the chart for those who cannot see it.
         heading: Lines above the chart, the first one as a title.
         budget: Height of a dashed line.
-        marks, bars: Dashed lines down, and heights below the chart with the name of what they count
-            and a note each.
+        marks: Dashed lines down `(x, word above, note under the pointer)`.
+        bars: Heights below the chart, with the name of what they count and a note each.
         low: Draw a chart of small height.
     """
     drawn = [point for one in series for point in one.line()]
@@ -188,16 +179,16 @@ def _series(one: Series, across: Scale, down: Scale) -> Iterator[str]:
         yield tag("circle", tooltip(note), class_="dot", cx=x, cy=y, r=3.5)
 
 
-def _marks(marks: Sequence[Mark], across: Scale, down: Scale) -> Iterator[str]:
+def _marks(marks: Sequence[tuple[float, str, str]], across: Scale, down: Scale) -> Iterator[str]:
     """Draw marks, with words where there is room for words."""
     last = -math.inf
-    for mark in marks:
-        x = across(mark.x)
-        yield line(x, down.stop - 8, x, down.start, tooltip(mark.note), class_="mark")
-        room = _LETTER * len(mark.word)
+    for place, word, note in marks:
+        x = across(place)
+        yield line(x, down.stop - 8, x, down.start, tooltip(note), class_="mark")
+        room = _LETTER * len(word)
         shown = _inside(x, room)
         if shown - last > room:
-            yield text(shown, down.stop - 12, mark.word, text_anchor="middle", class_="small")
+            yield text(shown, down.stop - 12, word, text_anchor="middle", class_="small")
             last = shown
 
 
