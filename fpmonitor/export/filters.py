@@ -359,8 +359,9 @@ def _scriptlet_rule(
     )
     if problem:
         return _void(domains, problem)
-    # One domain that is none voids the rule.
-    if strange := [one for one in domains if not _is_domain(one)]:
+    # One domain that is none voids the rule. `*` is none in AdGuard: without any it acts on all.
+    nowhere = {"*", "~*"} if is_adguard else set[str]()
+    if strange := [one for one in domains if one in nowhere or not _is_domain(one)]:
         return _void(domains, f"{strange[0]!r} is not a domain, so the rule counts as off")
     return _Rule(domains, exception=False, control=control, part=part)
 

@@ -873,6 +873,12 @@ def test_adguard_sets_constants_as_its_scriptlets_do(rule: str, *, is_on: bool) 
     assert (len(found.controls), len(found.problems)) == (is_on, not is_on)
 
 
+def test_a_star_is_no_domain_in_adguard() -> None:
+    rule = "#%#//scriptlet('set-constant', 'navigator.hardwareConcurrency', '8')"
+    for domains, is_on in (("", True), ("*", False), ("a.example,*", False)):
+        assert bool(PRODUCTS["adguard"].read(f"{domains}{rule}\n", None).controls) == is_on, domains
+
+
 def test_adguard_takes_a_header_from_all_requests_or_the_site_reads_it() -> None:
     rule = "removeheader=request:sec-ch-ua-model"
     for options, is_on in ((rule, True), (f"important,{rule}", True), (f"document,{rule}", False)):
