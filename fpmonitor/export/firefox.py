@@ -42,6 +42,7 @@ _STATUS = {"default", "locked", "user", "clear"}
 _BELOW = "www."  # Firefox goes by the registrable domain, and never asks for a name below it
 _TYPES = {"boolean": bool, "number": int, "string": str}
 _MOST_INT = 2**31
+# Beginnings of what its policy takes for a preference: `Policies.sys.mjs` of ESR 153 refuses others.
 _IN_POLICIES = (
     "accessibility.", "browser.", "dom.", "extensions.", "geo.", "gfx.", "intl.", "layers.",
     "layout.", "media.", "network.", "pdfjs.", _BASELINE, _SWITCH,
@@ -114,7 +115,9 @@ def write_userjs(order: ListSpec) -> str:
     """Write lines for `user.js`."""
     chosen = preferences(order)
     if _SWITCH in chosen:
-        chosen = {_CATEGORY: "custom"} | chosen  # as others take the switch back
+        # In a profile that was used before, Firefox noted Standard, by which it takes the switch
+        # back when its first window shows (`ContentBlockingPrefs.sys.mjs`, ESR 153).
+        chosen = {_CATEGORY: "custom"} | chosen
     lines = [f"// {line}" for line in order.comments]
     lines += [
         f"user_pref({json.dumps(name)}, {json.dumps(value)});" for name, value in chosen.items()
