@@ -42,7 +42,7 @@ _STATUS = {"default", "locked", "user", "clear"}
 _BELOW = "www."  # Firefox goes by the registrable domain, and never asks for a name below it
 _TYPES = {"boolean": bool, "number": int, "string": str}
 _MOST_INT = 2**31
-# Beginnings of what its policy takes for a preference: `Policies.sys.mjs` of ESR 153 refuses others.
+# Beginnings of what a policy may set: `Policies.sys.mjs` of ESR 153 refuses other preferences.
 _IN_POLICIES = (
     "accessibility.", "browser.", "dom.", "extensions.", "geo.", "gfx.", "intl.", "layers.",
     "layout.", "media.", "network.", "pdfjs.", _BASELINE, _SWITCH,
