@@ -171,15 +171,13 @@ def _lacking(
     sites: list[_Block] = []
     snippets: dict[str, int] = {}
     partial: set[int] = set()
-    heads = [one.head for one in blocks if not one.around]
-    is_whole_file = any(map(_ADDRESS.fullmatch, heads))
+    # Where one block at the top is a site by its address, the others are, too, whatever their name.
+    is_of_sites = any(_ADDRESS.fullmatch(one.head) for one in blocks if not one.around)
+    address = re.compile(r"[^(&<].*", re.DOTALL) if is_of_sites else _ADDRESS
     for one in blocks:
-        if is_snippet := not one.around and bool(_SNIPPET.fullmatch(one.head)):
-            snippets[one.head] = one.number
-        is_address = not one.around and bool(
-            # Beside sites all others are sites, too, also those with the name of a host alone.
-            _ADDRESS.fullmatch(one.head) or (is_whole_file and re.match(r"[^(&<]", one.head))
-        )
+        is_snippet = not one.around and bool(_SNIPPET.fullmatch(one.head))
+        snippets |= {one.head: one.number} if is_snippet else {}
+        is_address = not one.around and bool(address.fullmatch(one.head))
         is_site = is_address or bool(_HOST.fullmatch(one.head))
         sites += [one] * is_site
         is_apart = is_site or is_snippet
