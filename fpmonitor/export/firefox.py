@@ -200,7 +200,11 @@ def _is_of_kind(name: str, value: Any) -> bool:
 
 
 def read_userjs(text: str, site: str | None) -> ParsedList:
-    """Read `user.js`: what `lockPref` sets there outweighs `user_pref`, in any order."""
+    """Read `user.js`.
+
+    Debian's Firefox knows `lockPref` there, which outweighs `user_pref` in any order, and Mozilla's
+    passes it over: what counts is what both have.
+    """
     found: dict[str, Any] = {}
     locked: dict[str, Any] = {}
     problems: list[str] = []
@@ -223,9 +227,14 @@ def read_userjs(text: str, site: str | None) -> ParsedList:
         except ValueError:
             problems.append(f"line {number} is not a user_pref; Firefox skips to a semicolon")
         number += len(lines_of(one[0])) - 1
-    if _SWITCH not in locked:
-        found |= _switch_by_category(found | locked, problems)
-    return _read_preferences(found | locked, site, problems)
+    read = _read_preferences(found | _switch_by_category(found, problems), site, problems)
+    if not locked:
+        return read
+    kept = {} if _SWITCH in locked else _switch_by_category(found | locked, [])
+    by_debian = _read_preferences(found | kept | locked, site, []).controls
+    problem = "lockPref is read by Debian's Firefox alone, so what it adds counts as off"
+    both = tuple(one for one in read.controls if one in by_debian)
+    return ParsedList(controls=both, problems=(*read.problems, problem))
 
 
 def _switch_by_category(found: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
@@ -429,5 +438,9 @@ USERJS = replace(
     summary="user.js or user-overrides.js, for one's own Firefox",
     write=write_userjs,
     read=read_userjs,
-    notes=(*POLICIES.notes, "Sets tracking protection to Custom: Standard takes the list back."),
+    notes=(
+        *POLICIES.notes,
+        "Sets tracking protection to Custom, as Standard takes the list back.",
+        "Where you chose Strict, which does not, leave that line out.",
+    ),
 )

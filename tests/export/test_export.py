@@ -566,6 +566,9 @@ def test_userjs_says_the_same_as_policies() -> None:
     assert read_userjs(text, None) == policies
 
 
+CUSTOM = 'user_pref("browser.contentblocking.category", "custom");'
+
+
 def test_a_name_that_firefox_never_asks_for_is_no_site() -> None:
     for name in ("firefox-policies", "firefox-userjs"):
         decision = decision_of([], ["Navigator.hardwareConcurrency"])
@@ -575,7 +578,7 @@ def test_a_name_that_firefox_never_asks_for_is_no_site() -> None:
     switch = "privacy.fingerprintingProtection"
     scope = json.dumps([{"firstPartyDomain": "www.example.com", "overrides": "+JSDateTimeUTC"}])
     scoped = f'user_pref("{switch}.granularOverrides", {json.dumps(scope)});'
-    found = read_userjs(f'lockPref("{switch}", true);{scoped}', "www.example.com")
+    found = read_userjs(f'user_pref("{switch}", true);{CUSTOM}{scoped}', "www.example.com")
     assert "JSDateTimeUTC" not in {control.name for control in found.controls}
     assert found.problems
 
@@ -584,10 +587,10 @@ def test_a_name_that_firefox_never_asks_for_is_no_site() -> None:
     ("more", "is_on"),
     [
         ("", False),
-        ('user_pref("browser.contentblocking.category", "custom");', True),
+        (CUSTOM, True),
         ('user_pref("browser.contentblocking.category", "strict");', True),
         ('user_pref("browser.contentblocking.category", "standard");', False),
-        ('lockPref("privacy.fingerprintingProtection", true);', True),
+        ('lockPref("privacy.fingerprintingProtection", true);', False),
     ],
 )
 def test_a_switch_counts_where_the_first_window_leaves_it(more: str, *, is_on: bool) -> None:
@@ -646,14 +649,16 @@ WEBGL = "webgl.disabled"
     ("statement", "is_hidden"),
     [
         (f'user_pref("{WEBGL}", true);', True),
-        # As seen in Firefox ESR 153: in `user.js` it reads `user_pref` and `lockPref` alone.
+        # As seen in Firefox ESR 153: in `user.js` it reads `user_pref` alone, and that of Debian
+        # `lockPref`, too, which Mozilla's parser does not know.
         (f'pref("{WEBGL}", true);', False),
         (f'sticky_pref("{WEBGL}", true);', False),
-        (f'lockPref("{WEBGL}", true);', True),
-        (f'lockPref("{WEBGL}", true);user_pref("{WEBGL}", false);', True),
+        (f'lockPref("{WEBGL}", true);', False),
+        (f'lockPref("{WEBGL}", true);user_pref("{WEBGL}", true);', True),
+        (f'lockPref("{WEBGL}", true);user_pref("{WEBGL}", false);', False),
         (f'user_pref("{WEBGL}", true);lockPref("{WEBGL}", false);', False),
         (f'user_pref("{WEBGL}", true);lockPref("{WEBGL}", 0);', True),
-        (f'lockPref("{WEBGL}", true);lockPref("{WEBGL}", false);', True),
+        (f'user_pref("{WEBGL}", true);lockPref("{WEBGL}", true);lockPref("{WEBGL}", false);', True),
         (f'lockPref("{WEBGL}");', False),
         (f'user_pref("{WEBGL}", true, locked);', False),
         (f'user_pref("{WEBGL}", true);pref("{WEBGL}", false);', True),
@@ -702,8 +707,10 @@ def test_a_policy_sets_a_preference_where_firefox_sets_it(
 
 def test_preferences_over_several_lines_are_read_as_firefox_reads_them() -> None:
     switch = "privacy.fingerprintingProtection"
-    on = 'user_pref("browser.contentblocking.category", "custom");'
-    on += f'user_pref("{switch}", true);\nuser_pref("{switch}.overrides", "+JSDateTimeUTC");\n'
+    on = (
+        CUSTOM
+        + f'user_pref("{switch}", true);\nuser_pref("{switch}.overrides", "+JSDateTimeUTC");\n'
+    )
     undone = [
         f'user_pref(\n  "{switch}",\r\n  false\n);',
         f"user_pref\t(/* a\nb */'{switch}', // c\nfalse);",
