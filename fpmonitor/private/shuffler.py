@@ -281,7 +281,10 @@ class Shuffler(KeyHolder):
 
     def unsent(self) -> Mapping[bytes, bytes]:
         """Return the batches that no recipient has acknowledged: request by id."""
-        return dict(self.store.rows("private/unsent"))
+        found = dict(self.store.rows("private/unsent"))
+        # After reading them: a batch of another process may be of a request of its own.
+        self.store.refresh()
+        return found
 
     def batch(self, batch_id: bytes) -> bytes | None:
         """Return the bytes of an unsent batch; None if it has been sent meanwhile."""
