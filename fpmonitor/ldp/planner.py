@@ -446,7 +446,7 @@ def most_telling(api: str, values: int, epsilon: float) -> ApiPlan:
     if values > MAX_PLANNED_VALUES:
         return plan
     prior = DirichletPrior.jeffreys(values)
-    best = optimal_matrix(prior, epsilon, rng=np.random.default_rng(0)).matrix
+    best, _ = optimal_matrix(prior, epsilon, rng=np.random.default_rng(0))
     if _participation(best, prior) <= (found.participation or 0.0) * _NOTICEABLE:
         return plan
     return replace(
@@ -471,7 +471,7 @@ def participations_of(plan: ApiPlan) -> dict[str, float | None]:
     if plan.mechanism is None or plan.epsilon is None or plan.values > MAX_PLANNED_VALUES:
         return {"participation": None, "best_participation": None}
     prior = DirichletPrior.jeffreys(plan.values)
-    best = optimal_matrix(prior, plan.epsilon, rng=np.random.default_rng(0)).matrix
+    best, _ = optimal_matrix(prior, plan.epsilon, rng=np.random.default_rng(0))
     planned: Mechanism = best
     if plan.mechanism != MATRIX:
         hashes = () if plan.hash_range is None else (plan.hash_range,)

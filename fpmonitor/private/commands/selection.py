@@ -222,8 +222,7 @@ class Curator:
                     if not ask.randomise.keys() & set(apis):
                         counts.setdefault(apis, tuples)
                     else:
-                        answers = RandomisedAnswers(ask=ask, counts=tuples)
-                        randomised.setdefault(apis, answers)
+                        randomised.setdefault(apis, (ask, tuples))
             for missing in incomplete(store, asks):
                 note(f"not all answers are here, wait for them or go on with these: {missing}")
         asked = {api for apis in (*counts, *randomised) for api in apis}
