@@ -288,6 +288,13 @@ def test_of_several_results_in_a_record_the_others_are_named() -> None:
     assert "before.fp" in visit.not_taken
 
 
+def test_a_list_in_the_place_of_the_word_for_a_platform_is_no_result(tmp_path: Path) -> None:
+    """No set can be asked for a list: any log with such a record ended in a traceback."""
+    odd = {"browser": {}, "os": {}, "engine": {}, "platform": {"type": []}}
+    taken, seen = ingested(tmp_path, [{"user": "u", "a": odd, "Screen.width": 1}])
+    assert (taken, seen["Screen.width"]) == ("wide", ["1"])
+
+
 def test_the_list_of_fingerprintjs2_is_read_in_all_its_forms() -> None:
     loaded = collector("fingerprintjs2")
     visit = loaded.visit({"components": OLD})

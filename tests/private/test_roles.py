@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from fpmonitor.errors import InputError, StoreError
+from fpmonitor.errors import InputError, PolicyError, StoreError
 from fpmonitor.private.client import AnsweredRequests, fitting, seal_answers, seal_for_shuffler
 from fpmonitor.private.keys import SecretKeys, seal_message
 from fpmonitor.private.recipient import Recipient
@@ -688,6 +688,18 @@ def test_requests_that_another_process_added_are_known(opened: Opened) -> None:
     assert analyst.take(shuffler.batch(batch_id)).accepted == 4
 
 
+def test_batches_of_requests_that_another_process_added_name_their_recipient(
+    opened: Opened,
+) -> None:
+    """Found beside a service, the batch named no request that `private shuffle -o` knew."""
+    command, service = opened.shuffler(), opened.shuffler()
+    service.add_ask(LAST)
+    service.take([body(LAST, range(4))])
+    service.close_ask(LAST.id)
+    [ask_id] = command.unsent().values()
+    assert command.store.asks[ask_id].recipient == "analyst"
+
+
 def test_what_another_process_passed_on_is_not_passed_on_again(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -741,6 +753,13 @@ def test_a_store_opened_again_knows_what_it_knew(opened: Opened) -> None:
         shuffler.release()
         assert len(shuffler.unsent()) == 1
         shuffler.store.close()
+
+
+@pytest.mark.parametrize("minimum", [1, 10**400])
+def test_a_minimum_that_no_pool_is_made_for_is_of_no_study(minimum: int) -> None:
+    """A file may hold a number that no double is: the shuffler ended in a traceback."""
+    with pytest.raises(PolicyError, match="minimum_batch"):
+        Study(name="t", apis=APIS, population=1000, k=3, budget=0.5, minimum_batch=minimum)
 
 
 def test_a_store_is_of_one_study_and_of_one_kind_of_role(tmp_path: Path) -> None:
