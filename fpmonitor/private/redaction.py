@@ -140,11 +140,12 @@ def plan_from_marginals(
     price = [(weights or {}).get(api, 1.0) for api in apis]
     if (before := knowledge.promise(apis).upper) <= study.budget:
         return _nothing_to_do(knowledge.counts, apis, before, "marginals")
-    ranked = [_Ranked.of(knowledge.counts[api,], study.k) for api in apis]
+    tokens, ranked = zip(*(_ranked(knowledge.counts[api,], study.k) for api in apis), strict=True)
     closed = setting == "fixed"
     kept_counts, shown, size = _best_way(ranked, price, knowledge.cell, study.budget, closed=closed)
     keep = {
-        api: one.tokens[:number] for api, one, number in zip(apis, ranked, kept_counts, strict=True)
+        api: ranking[:number]
+        for api, ranking, number in zip(apis, tokens, kept_counts, strict=True)
     }
     per_api, rules = _rules(knowledge.counts, keep, suspicion, closed=closed)
     after = knowledge.cell * size + shown
@@ -160,26 +161,25 @@ def plan_from_marginals(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranked:
-    """Tokens of an API that may be kept, the most frequent first."""
+def _ranked(tuples: Tuples, k: int) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """Return the tokens of an API that may be kept, those of `k` reports, most frequent first.
 
-    tokens: tuple[str, ...]  # Those of at least `k` reports.
-    # float64, shape (tokens + 1,): share of the users outside of the first `r`.
-    outside: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, tuples: Tuples, k: int) -> _Ranked:
-        """Return the ranked tokens of the counts of a single API."""
-        frequent = sorted((-n, token) for (token,), n in tuples.items() if n >= k)
-        ranked = [(token, -n) for n, token in frequent if token != REDACTED]
-        users = sum(tuples.values())
-        covered_users = np.cumsum([0, *(n for _, n in ranked)])
-        return cls(tuple(token for token, _ in ranked), (users - covered_users) / users)
+    With them the share of the users outside of the first `r`, float64, shape (tokens + 1,).
+    """
+    frequent = sorted((-n, token) for (token,), n in tuples.items() if n >= k)
+    ranked = [(token, -n) for n, token in frequent if token != REDACTED]
+    users = sum(tuples.values())
+    covered_users = np.cumsum([0, *(n for _, n in ranked)])
+    return tuple(token for token, _ in ranked), (users - covered_users) / users
 
 
 def _best_way(
-    ranked: Sequence[_Ranked], price: Sequence[float], cell: float, budget: float, *, closed: bool
+    ranked: Sequence[NDArray[np.float64]],
+    price: Sequence[float],
+    cell: float,
+    budget: float,
+    *,
+    closed: bool,
 ) -> tuple[Sequence[int], float, float]:
     """How many tokens of each API to keep, the share shown beyond, and joint values."""
     sizes, outside, kept = _ways(ranked, price, cell, budget, closed=closed)
@@ -199,7 +199,12 @@ def _best_way(
 
 
 def _ways(
-    ranked: Sequence[_Ranked], price: Sequence[float], cell: float, budget: float, *, closed: bool
+    ranked: Sequence[NDArray[np.float64]],
+    price: Sequence[float],
+    cell: float,
+    budget: float,
+    *,
+    closed: bool,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
     """Return the undominated choices of kept tokens within the budget; at most 2,000.
 
@@ -207,11 +212,11 @@ def _ways(
     """
     sizes, outside, kept = np.ones(1), np.zeros(1), np.empty((1, 0), dtype=np.int64)
     for one, weight in zip(ranked, price, strict=True):
-        numbers = np.arange(one.outside.size)
+        numbers = np.arange(one.size)
         # Where everything that was seen is kept, nobody sends `redacted`.
-        all_kept = closed & (one.outside <= 0) & (numbers > 0)
+        all_kept = closed & (one <= 0) & (numbers > 0)
         sizes = np.multiply.outer(sizes, numbers + 1 - all_kept).ravel()
-        outside = np.add.outer(outside, weight * one.outside).ravel()
+        outside = np.add.outer(outside, weight * one).ravel()
         before, number = np.divmod(np.arange(sizes.size), numbers.size)
         order = np.lexsort((outside, sizes))
         order = order[cell * sizes[order] <= budget]
@@ -225,7 +230,7 @@ def _ways(
 
 
 def _restored(
-    ranked: Sequence[_Ranked],
+    ranked: Sequence[NDArray[np.float64]],
     price: Sequence[float],
     kept_counts: NDArray[np.int64],
     slack: float,
@@ -237,7 +242,7 @@ def _restored(
     """
     numbers, shown = kept_counts.tolist(), 0.0
     for at in sorted(range(len(ranked)), key=lambda at: -price[at]):
-        outside = ranked[at].outside
+        outside = ranked[at]
         # `outside` falls: the first place from which on those beyond fit into the slack.
         room = outside[numbers[at]] - (slack - shown)
         further = int(np.searchsorted(-outside, -room))
@@ -248,7 +253,7 @@ def _restored(
         shown += float(outside[numbers[at]] - outside[further])
         numbers[at] = further
     left = math.fsum(
-        weight * float(one.outside[number])
+        weight * float(one[number])
         for one, weight, number in zip(ranked, price, numbers, strict=True)
     )
     return tuple(numbers), shown, left

@@ -249,19 +249,6 @@ def read_histogram(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeveralHistograms:
-    """Deltas of histograms of the same users, for the shares of the users."""
-
-    epsilon: float  # Nats.
-    delta_each: tuple[float, ...]  # Of each histogram alone, if the others are not published.
-    delta_together: float  # Of all of them.
-    # common_from, rare_up_to: The split of the joint values that proves it, as of
-    # `HistogramGuarantee`.
-    common_from: float | None
-    rare_up_to: float | None
-
-
 def several_histograms(
     database: Database,
     sets: Sequence[Sequence[str]],
@@ -270,12 +257,16 @@ def several_histograms(
     epsilon: float,
     window: Window | None = None,
     known: int = 0,
-) -> SeveralHistograms:
+) -> dict[str, object]:
     """Estimate the privacy of several histograms of the users of a database, published together.
 
     Args:
         sets: Columns of each histogram.
         k: Counts below it are withheld, in all of them.
+
+    Returns:
+        The delta of each histogram alone, if the others are not published, and of all of them; and
+        the split of the joint values that proves it, as of `HistogramGuarantee`.
 
     Raises:
         InputError, PolicyError, UnknownNameError, UndecidableError: No API, one never observed, a
@@ -305,13 +296,13 @@ def several_histograms(
         .estimated.delta
         for apis in columns
     ]
-    return SeveralHistograms(
-        epsilon=epsilon,
-        delta_each=tuple(each),
-        delta_together=together.delta,
-        common_from=together.common_from,
-        rare_up_to=together.rare_up_to,
-    )
+    return {
+        "epsilon": epsilon,
+        "delta_each": each,
+        "delta_together": together.delta,
+        "common_from": together.common_from,
+        "rare_up_to": together.rare_up_to,
+    }
 
 
 _USERS_OF = "users of the joint value"
