@@ -351,9 +351,7 @@ def partial_knowledge(
     quiet: QUIET = False,
 ) -> None:
     """Compute the deltas of a histogram for a user with one value, from probabilities alone."""
-    answer = asdict(
-        value_guarantee(users, probability, k=k, epsilon=epsilon, known=known, copies=copies)
-    )
+    answer = value_guarantee(users, probability, k=k, epsilon=epsilon, known=known, copies=copies)
     shown.show(store.members(answer))
     for pitfall in pitfalls(users, probability, k=k, epsilon=epsilon):
         note(pitfall, quiet=quiet)
