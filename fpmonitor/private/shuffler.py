@@ -127,6 +127,7 @@ class Shuffler(KeyHolder):
             inner = open_message(upload.sealed, self._keys, "shuffler", upload.ask)
         except SealError:
             return upload.ask, "does not open"
+        # A recipient could tell the senders of frames of another form from all others.
         if frame_form(inner) != self._inner_form:
             return upload.ask, "unreadable"
         row = {"ask": upload.ask, "digest": upload_id(upload), "frame": inner}

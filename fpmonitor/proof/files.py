@@ -108,6 +108,7 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
             "sign": sign,
             "k": policy["k"],
             "population": policy["population"],
+            # Of each design: one for more users asks less of the data than these can give.
             "users": users_of(content),
             "universe": content.get("universe") or largest,
             "delta": (level / 2 if realised and sign < 0 else level) * scores_share(content),

@@ -298,6 +298,7 @@ def status(*, folder: FOLDER, shown: Shown) -> None:
     for role in ROLES:
         with curator.service(role) as service:
             found.append(read_answer(service.get("/status"), RoleStatus))
+            # With two addresses in each other's place no side of a request would be the shuffler's.
             check_role(service.address, found[-1].role, role)
     compared = reconciled(found)
     both = untyped(compared)
