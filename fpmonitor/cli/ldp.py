@@ -132,7 +132,7 @@ def reports(
         draws=draws,
         rng=np.random.default_rng(seed),
     )
-    shown.show(store.listing([asdict(one) for one in found], digits=5))
+    shown.show(store.listing(found, digits=5))
 
 
 def _tell_errors(found: Metrics, *, quiet: bool) -> None:
