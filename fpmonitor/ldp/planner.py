@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -487,16 +488,9 @@ def _first_within_terms(
     series: Sequence[PureMechanism], is_within: Callable[[PureMechanism], bool]
 ) -> int | None:
     """Return the position of the first mechanism, of rising epsilon, that is within; bisects."""
-    low, high = 0, len(series) - 1
-    if not is_within(series[high]):
+    if not is_within(series[-1]):
         return None
-    while low < high:
-        middle = (low + high) // 2
-        if is_within(series[middle]):
-            high = middle
-        else:
-            low = middle + 1
-    return high
+    return bisect_left(series, x=True, hi=len(series) - 1, key=is_within)
 
 
 def _foreseen(
