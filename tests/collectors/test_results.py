@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -361,6 +362,18 @@ def test_results_in_a_column_of_a_table_are_read(tmp_path: Path, form: str) -> N
         for _, api, status, _, text in monitor.database.rows("report/observations"):
             seen.setdefault(api, []).append(text if status == "value" else status)
     assert seen == expected
+
+
+def test_a_time_span_that_python_has_no_number_for_is_read_by_another_collector(
+    tmp_path: Path,
+) -> None:
+    log, database = tmp_path / "spans.parquet", str(tmp_path / "x.duckdb")
+    duckdb.sql(
+        "SELECT 'u' AS user, '7' AS \"Screen.width\", INTERVAL 1000000000 DAYS AS span"
+    ).write_parquet(str(log))
+    assert run(["ingest", str(log), "--db", database]) == 0
+    with Monitor(database) as monitor:
+        assert monitor.database.rows("report/batches")[-1][1] == "wide"
 
 
 def test_rows_of_a_table_that_cannot_be_read_are_rejected_by_their_lines(tmp_path: Path) -> None:
