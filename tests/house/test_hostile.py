@@ -31,6 +31,7 @@ from fpmonitor.cli.ldp import _matrix
 from fpmonitor.cli.questions import read_weights
 from fpmonitor.cli.statistics import _read_sets
 from fpmonitor.collectors import csv_text
+from fpmonitor.collectors.accesslog import AccesslogCollector
 from fpmonitor.collectors.log_forms import MOST_FIELDS
 from fpmonitor.collectors.text_logs import forms_of
 from fpmonitor.decide.files import read_decision
@@ -381,6 +382,16 @@ def test_a_bomb_is_refused_before_a_copy_of_it_unpacks(
             ingested(path)
 
 
+def test_visits_of_a_line_do_not_repeat_what_it_says_without_end(tmp_path: Path) -> None:
+    """All that it says beside them is part of each: 16 MB could become terabytes on disk."""
+    path = tmp_path / "visits.jsonl"
+    visits = [{"userAgent": "a", "screenWidth": 1}, *[{}] * 1_000]
+    path.write_text(json.dumps({"user": "u", "more": "x" * 40_000, "visits": visits}) + "\n")
+    report = ingested(path)
+    assert report.read < 400
+    assert report.rejected == 1
+
+
 AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:153.0) Gecko/20100101 Firefox/153.0"
 CUT = {
     "below remarks": "# a report\n# of August\nuser,a\n" + "u%,%\n" * 30_000,
@@ -605,6 +616,17 @@ def test_brackets_that_are_not_closed_keep_no_log_from_being_told(tmp_path: Path
     began = time.process_time()
     with log_files([str(path)]) as [log]:
         assert forms_of(log) == ()
+    assert time.process_time() - began < 1.5
+
+
+def test_thousands_of_lists_of_headers_are_looked_through_once(tmp_path: Path) -> None:
+    """Each list went through the names of all: 6,000 in a record took 8 s."""
+    path = tmp_path / "lists.jsonl"
+    headers = [{"name": "x", "value": "y"}]
+    path.write_text(json.dumps({f"a{number}": headers for number in range(6_000)}) + "\n")
+    began = time.process_time()
+    with log_files([str(path)]) as [log]:
+        assert not AccesslogCollector().recognises(log, ColumnMap())
     assert time.process_time() - began < 1.5
 
 
