@@ -632,6 +632,21 @@ def test_thousands_of_names_of_fields_are_read_once(tmp_path: Path) -> None:
     assert list(table.lines) == [2, 20_003]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("characteristics_" * 8_000 + "!", 1), ("when", "Mon, " + "12:00:00" * 12_000 + "\n")],
+    ids=["name", "time"],
+)
+def test_a_long_name_or_time_is_none(name: str, value: Any, tmp_path: Path) -> None:
+    """Each was matched from all places of it to its end."""
+    path = tmp_path / "requests.jsonl"
+    row = {"user-agent": AGENT, "status": "200", "method": "GET", name: value}
+    path.write_text(json.dumps(row) + "\n")
+    began = time.process_time()
+    assert ingested(path, column_map=ColumnMap({"user": "row"})).stored == 1
+    assert time.process_time() - began < 4
+
+
 def test_thousands_of_lists_of_headers_are_looked_through_once(tmp_path: Path) -> None:
     """Each list went through the names of all: 6,000 in a record took 8 s."""
     path = tmp_path / "lists.jsonl"
