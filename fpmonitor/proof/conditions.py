@@ -157,7 +157,7 @@ def check_conditions(content: Mapping[str, Any]) -> Iterable[Finding]:
 
 def _require_plain_draws(policy: Mapping[str, Any]) -> None:
     """Go on where the users are draws from the population: tests of conditions allow no bias."""
-    is_plain = Deviation.of(policy.get("sample", {})) == (1, 1, 0, 0)
+    is_plain = Deviation.of(policy.get("sample", {})) == Deviation.of({})
     # The test of a cohort is of its average, too, and nothing here bounds how it is realised.
     require(holds=is_plain and not policy.get("realised"), what="another question: sample")
 
