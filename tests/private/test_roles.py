@@ -755,7 +755,7 @@ def test_a_store_opened_again_knows_what_it_knew(opened: Opened) -> None:
         shuffler.store.close()
 
 
-@pytest.mark.parametrize("minimum", [1, 10**400])
+@pytest.mark.parametrize("minimum", [1, 10**400], ids=["one", "endless"])
 def test_a_minimum_that_no_pool_is_made_for_is_of_no_study(minimum: int) -> None:
     """A file may hold a number that no double is: the shuffler ended in a traceback."""
     with pytest.raises(PolicyError, match="minimum_batch"):
