@@ -93,9 +93,8 @@ def optimal_matrix(
     sums, costs = _conditions(prior, kinds, alike=alike)
     information = np.array([_information(rows, points) for rows in kinds])
     weights = _best_mixture(information, sums, costs, largest_cost)
-    matrix = np.vstack(
-        [weight * rows for weight, rows in zip(weights, kinds, strict=True) if weight]
-    )
+    weighted = zip(weights, kinds, strict=True)
+    matrix = np.vstack([weight * rows for weight, rows in weighted if weight])
     return StochasticMatrix(matrix / matrix.sum(axis=0)), _sizes(matrix, prior.mean)
 
 

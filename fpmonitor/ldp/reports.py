@@ -222,13 +222,12 @@ def estimate_values(
         mechanism, prior: On the same values; the mechanism faithful.
         counts: As `read_reports` returns them.
         delta: Limits of the probabilities of all values hold together with probability 1 - delta.
-        draws: From the posterior, by Gibbs sampling; 0 for none.
-        rng: Of the draws.
+        draws, rng: How many from the posterior, by Gibbs sampling, and what draws them.
 
     Returns:
-        A row for each value, by its number from 0. Its estimate may be negative; the standard error
-        is that of users drawn from the distribution. The interval of the posterior leaves out delta
-        / 2 on each side; null without draws, and for more than 12 bits or 1,000 values.
+        A row for each value, from 0. Estimates may be negative; standard errors are of users drawn
+        from the distribution. The interval of the posterior, null where it cannot be drawn, leaves
+        out delta / 2 on each side.
     """
     users, values = sum(counts.values()), mechanism.values
     if isinstance(mechanism, UnaryEncoding | RandomisedResponse):
