@@ -351,7 +351,9 @@ def partial_knowledge(
     quiet: QUIET = False,
 ) -> None:
     """Compute the deltas of a histogram for a user with one value, from probabilities alone."""
-    answer = value_guarantee(users, probability, k=k, epsilon=epsilon, known=known, copies=copies)
+    answer = asdict(
+        value_guarantee(users, probability, k=k, epsilon=epsilon, known=known, copies=copies)
+    )
     shown.show(store.members(answer))
     for pitfall in pitfalls(users, probability, k=k, epsilon=epsilon):
         note(pitfall, quiet=quiet)

@@ -40,6 +40,32 @@ _MAX_SPLITS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ValueGuarantee:
+    """Deltas for a user with one value of probability p, against the same release without it.
+
+    Attributes:
+        delta_threshold: That the value passes the threshold at all, `P(Bin(n - 1, p) >= k - 1)`:
+            what protects rare values, whatever epsilon.
+        delta_count: Of the count of the value alone, published without a threshold: the exact
+            divergence, where known records make n smaller.
+        delta_histogram: Of the value against a second one of equal probability, in the whole
+            histogram without a threshold: the mean over `N ~ Bin(n - 1, 2p)` of the delta of
+            `Bin(N, 1/2)`. Above probability 1/2, where there is no room for a second one, against
+            absent.
+        delta_active: Of the value against absent, if the attacker has planted `k - 1` records of
+            it: the exact divergence of the count of the others.
+        delta: The best that is proven without planted records, `min(2 delta_threshold,
+            delta_histogram)`: by rarity or by numbers.
+    """
+
+    delta_threshold: float
+    delta_count: float
+    delta_histogram: float
+    delta_active: float
+    delta: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistogramGuarantee:
     """Deltas of a whole histogram whose values are split into rare and common ones.
 
@@ -364,18 +390,8 @@ def value_guarantee(
     epsilon: float,
     known: int = 0,
     copies: int | None = None,
-) -> dict[str, float]:
-    """Deltas for a user with one value of probability p, against the same release without it.
-
-    `delta_threshold`: that the value passes the threshold at all, `P(Bin(n - 1, p) >= k - 1)`, what
-    protects rare values, whatever epsilon. `delta_count`: of the count of the value alone,
-    published without a threshold, the exact divergence, where known records make n smaller.
-    `delta_histogram`: of the value against a second one of equal probability, in the whole
-    histogram without a threshold: the mean over `N ~ Bin(n - 1, 2p)` of the delta of `Bin(N, 1/2)`;
-    above probability 1/2, where there is no room for a second one, against absent.
-    `delta_active`: of the value against absent, if the attacker has planted `k - 1` records of it,
-    the exact divergence of the count of the others. `delta`: the best that is proven without
-    planted records, `min(2 delta_threshold, delta_histogram)`: by rarity or by numbers.
+) -> ValueGuarantee:
+    """Guarantee for a record with one value, and its twin of equal probability.
 
     Args:
         epsilon: Nats, at least 0.
@@ -387,14 +403,20 @@ def value_guarantee(
     by_rarity = threshold_delta(users, probability, k, known=known, copies=copies)
     twin = min(probability, 1 - probability)
     by_numbers = pair_delta(users, probability, twin, epsilon, known=known)
-    planted = min(k - 1, users - 1 - known)
-    return {
-        "delta_threshold": by_rarity,
-        "delta_count": count_delta(users, probability, epsilon, known=known),
-        "delta_histogram": by_numbers,
-        "delta_active": active_delta(users, probability, k, epsilon, planted=planted, known=known),
-        "delta": min(2 * by_rarity, by_numbers, 1.0),
-    }
+    return ValueGuarantee(
+        delta_threshold=by_rarity,
+        delta_count=count_delta(users, probability, epsilon, known=known),
+        delta_histogram=by_numbers,
+        delta_active=active_delta(
+            users,
+            probability,
+            k,
+            epsilon,
+            planted=min(k - 1, users - 1 - known),
+            known=known,
+        ),
+        delta=min(2 * by_rarity, by_numbers, 1.0),
+    )
 
 
 def delta_curve(
@@ -403,7 +425,7 @@ def delta_curve(
     """Delta of `value_guarantee` at each epsilon, shape of `epsilons`; non-increasing."""
     return np.array(
         [
-            value_guarantee(users, probability, k=k, epsilon=epsilon, known=known)["delta"]
+            value_guarantee(users, probability, k=k, epsilon=epsilon, known=known).delta
             for epsilon in epsilons
         ]
     )

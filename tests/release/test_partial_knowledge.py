@@ -211,11 +211,11 @@ def test_more_users_and_more_epsilon_never_cost_privacy(
     here = value_guarantee(users, probability, k=k, epsilon=epsilon)
     crowded = value_guarantee(users + more, probability, k=k, epsilon=epsilon)
     lenient = value_guarantee(users, probability, k=k, epsilon=epsilon + 0.1 * more)
-    assert crowded["delta_histogram"] <= here["delta_histogram"] * (1 + 1e-9)
-    assert crowded["delta_threshold"] >= here["delta_threshold"] * (1 - 1e-9)
-    assert lenient["delta_histogram"] <= here["delta_histogram"] * (1 + 1e-9)
-    assert 0 <= here["delta"] <= min(here["delta_histogram"], 1)
-    assert here["delta_count"] <= here["delta_histogram"] * (1 + 1e-9)
+    assert crowded.delta_histogram <= here.delta_histogram * (1 + 1e-9)
+    assert crowded.delta_threshold >= here.delta_threshold * (1 - 1e-9)
+    assert lenient.delta_histogram <= here.delta_histogram * (1 + 1e-9)
+    assert 0 <= here.delta <= min(here.delta_histogram, 1)
+    assert here.delta_count <= here.delta_histogram * (1 + 1e-9)
 
 
 def test_tails_of_a_billion_users_have_nine_digits() -> None:
@@ -318,7 +318,7 @@ def test_planted_records_give_the_delta_of_all_counts_of_the_others() -> None:
     deltas = [active_delta(500, 0.02, 9, 0.7, planted=planted) for planted in range(12)]
     assert all(a <= b * (1 + 1e-12) for a, b in itertools.pairwise(deltas[:9]))
     told = value_guarantee(20_000, 1e-4, k=20, epsilon=1)
-    assert told["delta_active"] == pytest.approx(PAPERS["active"][-1]["delta"], rel=1e-9)
+    assert told.delta_active == pytest.approx(PAPERS["active"][-1]["delta"], rel=1e-9)
 
 
 def test_the_smallest_threshold_is_where_the_guarantee_begins() -> None:

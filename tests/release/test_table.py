@@ -445,7 +445,7 @@ def test_the_command_line_keeps_its_contract(
         *("delta_threshold", "delta_count", "delta_histogram", "delta_active", "delta")
     ]
     expected = value_guarantee(1000, 0.001, k=10, epsilon=0.5)
-    assert deltas["delta"] == expected["delta"] == 2 * deltas["delta_threshold"]
+    assert deltas["delta"] == expected.delta == 2 * deltas["delta_threshold"]
     known = answer(capsys, "audit", "partial-knowledge", *question, "--known", "500")
     assert known["delta_count"] > 0.6 > deltas["delta_count"]
     without = answer(capsys, "audit", "baseline", "--users", "1000", "--weight", "0.001")
