@@ -75,6 +75,18 @@ def test_openwpm_in_parquet_says_the_same(tmp_path: Path) -> None:
         assert sets_of(monitor) == SETS
 
 
+def test_a_file_with_the_columns_of_a_summed_crawl_may_hold_anything(tmp_path: Path) -> None:
+    log = tmp_path / "summed.parquet"
+    cells = {"page": [1], "script": [2], "symbol": [3.5], "incomplete": [0], "calls": [1]}
+    pl.DataFrame(cells).write_parquet(log)
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        [report] = monitor.store_demand([str(log)], collector="openwpm")
+        assert (report.stored, report.rejected) == (0, 1)
+        pl.DataFrame(cells | {"calls": ["many"]}).write_parquet(log)
+        with pytest.raises(InputError, match="as a log of OpenWPM"):
+            monitor.store_demand([str(log)], collector="openwpm")
+
+
 def test_scripts_of_a_site_can_join_what_they_read(tmp_path: Path) -> None:
     log = sqlite_crawl(tmp_path / "crawl.sqlite")
     with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
