@@ -379,6 +379,7 @@ def test_the_checker_proves_cohorts_and_refuses_what_was_changed(
         ([content["policy"]["cohorts"]], "budget", 0.2),
         ([content["policy"]["cohorts"]], "given", ["browser family"]),
         ([content["policy"]["cohorts"]], "given", ["depth"]),
+        ([content["policy"]], "realised", True),  # cohorts are judged by their averages
     ]
     for [holder, *_], name, value in changes[part]:
         before = holder.get(name)

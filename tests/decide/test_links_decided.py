@@ -142,6 +142,9 @@ def test_gate_check_and_checker_judge_links(
         {"policy": policy | {"links": {"budget": 0.03, "after": [7, 14]}}},
         {"policy": policy | {"links": {"budget": 0.02, "after": policy["links"]["after"]}}},
         {"policy": {name: value for name, value in policy.items() if name != "links"}},
+        # Links are designed for draws from the population.
+        {"policy": policy | {"sample": {"bias": 1.5}}},
+        {"policy": policy | {"realised": True}},
         *(
             {"proof": content["proof"] | {"allow": allow | {"links": links}}}
             for links in (
