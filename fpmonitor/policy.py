@@ -22,6 +22,7 @@ DRAWS = 16  # of a visit of each user, whose scores are averaged
 MIN_FAKES, MAX_FAKES = 1e-6, 0.5
 EXACT_PART = 0.25  # of delta, for exact limits where values were declared; scores have the rest
 UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
+_LEAST_SHARE = 1e-300  # a part of a smaller one may be 0, which has no logarithm
 _ROUNDED_SHARES = 1e-6
 _ROUNDED = 1e-9  # relative: what tests reckon with is a little more than what is said
 
@@ -142,6 +143,8 @@ def check_share(argument: str, value: float) -> None:
     """
     if not (math.isfinite(value) and 0 < value < 1):
         raise PolicyError(argument, f"must lie strictly between 0 and 1, got {value}")
+    if value < _LEAST_SHARE:
+        raise PolicyError(argument, f"must be at least {_LEAST_SHARE:g}, got {value}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

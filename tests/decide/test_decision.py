@@ -209,6 +209,7 @@ def test_an_exact_criterion_is_no_longer_than_its_users() -> None:
         ({"budget": 0.0}, "budget"),
         ({"budget": float("nan")}, "budget"),
         ({"delta": 1.0}, "delta"),
+        ({"delta": 1e-320}, "delta"),
         ({"candidates": ()}, "candidates"),
     ],
 )
