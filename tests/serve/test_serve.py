@@ -618,10 +618,10 @@ def test_verdicts_while_batches_come_are_those_of_a_state_that_was(
 ) -> None:
     config = with_decision(tmp_path, query_limit=limit)
     assert config.decision is not None
-    decided = json.loads(config.decision.read_text(encoding="utf-8"))
-    decided |= {"allow": [["Screen.width"]], "block": [], "undecided": [], "recommended": []}
-    decided["policy"]["budget"] = 0.2
-    config.decision.write_text(json.dumps(decided), encoding="utf-8")
+    with Monitor(config.db) as monitor:
+        made = monitor.decide(k=10, budget=0.2, setting="sample", candidates=["Screen.width"])
+    assert made.allow == (("Screen.width",),)
+    config.decision.write_text(json.dumps(made.to_json()), encoding="utf-8")
     widths = [str(i) if i < 40 else "1" for i in range(200)]
     verdicts, over, answers = dict[int, str](), threading.Event(), list[tuple[int, str]]()
 
@@ -804,7 +804,7 @@ def test_lists_of_a_stopped_search_are_judged_again(tmp_path: Path) -> None:
     with Monitor(config.db) as monitor:
         made = monitor.decide(k=10, budget=0.5, population=200)
     stopped = made.to_json() | {"complete": False, "undecided": [], "block": []}
-    stopped |= {"allow": [["Navigator.vendor"]], "recommended": ["Navigator.vendor"]}
+    stopped |= {"allow": [["Navigator.vendor"]], "recommended": ["Navigator.vendor"], "utility": 1}
     config.decision.write_text(json.dumps(stopped))
     with client_of(config) as client:
         assert lists_of_now(client)["allow"] == [["Navigator.vendor"]]
@@ -927,7 +927,7 @@ def test_candidates_that_no_log_holds_take_no_room(
     assert config.decision is not None
     decided = json.loads(config.decision.read_text())
     decided["policy"]["candidates"] += [f"Vanished.a{i}" for i in range(3)]
-    del decided["scope"]  # as files of before, which do not say what they are about
+    del decided["scope"], decided["made"]  # as files of before, which do not settle all sets
     config.decision.write_text(json.dumps(decided))
     monkeypatch.setattr(stored_module, "has_room_for", lambda _, apis: apis <= 2)
     with client_of(config) as client:

@@ -286,12 +286,12 @@ AGENT = "Navigator.userAgent"
 
 
 def on_agents(decision: Decision, *more: str, week: int) -> Decision:
-    """The same, decided on the users of a week by their browsers as well, once it was over."""
+    """The same, decided on the users of a week once it was over; what is added is never allowed."""
     day = (START + timedelta(days=7 * week)).date()
     policy = replace(decision.policy, candidates=("a", AGENT, *more))
-    days, made, users = (day, day), day + timedelta(days=4), 1 + week
-    scope = None  # which files of before lack
-    return replace(decision, days=days, made=made, policy=policy, users=users, scope=scope)
+    made = replace(decision, policy=policy, never=(AGENT, *more), users=1 + week)
+    # Files of before have no scope.
+    return replace(made, days=(day, day), made=day + timedelta(days=4), scope=None)
 
 
 def agents_log(
