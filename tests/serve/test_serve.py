@@ -57,7 +57,7 @@ from fpmonitor.serve.frames import (
     raw_frames,
     start_of_segment,
 )
-from fpmonitor.serve.keys import add_key, read_keys, remove_key
+from fpmonitor.serve.keys import Key, add_key, read_keys, remove_key
 from fpmonitor.serve.lists import CurrentLists
 from fpmonitor.serve.moving import move_segment, names_of_keys
 from fpmonitor.serve.programs import GAUGES
@@ -543,6 +543,32 @@ def test_keys_are_made_listed_and_removed(
     assert secret not in listed
     assert run(["collect", "keys", "remove", "write", "shop", *db]) == 0
     assert run(["collect", "keys", "remove", "write", "shop", *db]) == 2
+
+
+def test_of_two_commands_that_change_keys_at_once_neither_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second to write had read the file without the key of the first, which was shown."""
+    db, codes = ["--db", str(tmp_path / "k.duckdb")], list[int]()
+    add = ["collect", "keys", "add", "write"]
+    other = threading.Thread(target=lambda: codes.append(run([*add, "other", *db])))
+
+    def read(path: Path) -> tuple[Key, ...]:
+        found = read_keys(path)
+        if other.ident is None:
+            other.start()
+            other.join(0.5)  # seconds that it has to end, where nothing holds it
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fpmonitor.serve.keys.read_keys", read)
+        codes.append(run([*add, "shop", *db]))
+        other.join()
+    assert codes == [0, 0]
+    capsys.readouterr()
+    assert run(["collect", "keys", "list", *db]) == 0
+    names = {one["name"] for one in json.loads(capsys.readouterr().out)}
+    assert names == {"other", "shop"}
 
 
 # ---- Answers ------------------------------------------------------------------------------------
