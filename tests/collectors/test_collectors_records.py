@@ -772,7 +772,7 @@ def test_a_number_that_is_too_large_costs_its_record_alone(tmp_path: Path) -> No
     records = [{"user": f"u{i}", "version": "3.4.0", "components": {}} for i in range(6)]
     values = ["0", "1", "0", "1", "1e999", "[1e999]"]
     lines = [
-        json.dumps(record).replace("{}", f'{{"fonts": {{"value": {value}}}}}')
+        json.dumps(record).replace("{}", f'{{"fonts": {{"value": {value}, "duration": 1}}}}')
         for record, value in zip(records, values, strict=True)
     ]
     report, rows, _ = stored(tmp_path, "\n".join(lines))
