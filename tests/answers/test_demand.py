@@ -52,8 +52,7 @@ def sqlite_crawl(path: Path, *, site: str = "top_level_url", incomplete: bool = 
 
 
 def sets_of(monitor: Monitor, by: Any = "script") -> dict[tuple[str, ...], tuple[int, int]]:
-    demands = [line.demand for line in monitor.demand(by)]
-    return {demand.apis: (demand.scripts, demand.sites) for demand in demands}
+    return {line.apis: (line.scripts, line.sites) for line in monitor.demand(by)}
 
 
 @pytest.mark.parametrize("site", ["top_level_url", "document_url"])
@@ -210,7 +209,7 @@ def test_an_api_that_the_population_lacks_leaves_no_upper_limit(tmp_path: Path) 
     with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
         monitor.ingest([str(users)])
         monitor.store_demand([str(log)])
-        rows = {tuple(line.demand.apis): line.to_json() for line in monitor.demand(k=5)}
+        rows = {tuple(line.apis): line.to_json() for line in monitor.demand(k=5)}
     partly = rows["HTMLCanvasElement.toDataURL", "Navigator.userAgent"]
     assert partly["unobserved"] == ["HTMLCanvasElement.toDataURL"]
     assert partly["upper"] is None

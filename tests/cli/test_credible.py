@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.errors import InputError
+from fpmonitor.ui.desk import Desk
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -147,6 +149,21 @@ def test_what_was_not_decided_is_not(
         said = capsys.readouterr().err
         assert len(said.splitlines()) <= 2, said
         assert said.startswith("fpmonitor: error: ")
+
+
+@pytest.mark.parametrize("name", ["nothing is blocked", "a larger budget"])
+def test_no_list_of_scripts_and_no_page_goes_by_what_contradicts_itself(
+    name: str, made: tuple[str, Content], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db, content = made[0], json.loads(json.dumps(made[1]))
+    WITHIN[name](content)
+    desk = Desk([], tmp_path / "x.duckdb")
+    desk.decision_file.write_text(json.dumps(content))
+    written = ["lists", "scripts", str(desk.decision_file), "--to", "adblock", "--db", db]
+    assert run(written) == 2
+    assert "is not to be trusted" in capsys.readouterr().err
+    with pytest.raises(InputError, match="is not to be trusted"):
+        desk.decision()
 
 
 @pytest.mark.parametrize("setting", ["population", "sample"])
