@@ -90,7 +90,7 @@ def speed(users: int, apis: int, rounds: int, group: int) -> dict[str, Any]:
             found = timed(lambda role=shuffler: shuffle(role, groups, ask))
             ratios["shuffler"].append(baseline.over(found))
             batches = [shuffler.batch(one) for one in shuffler.unsent()]
-            inner = [frame for batch in batches for frame in decode_batch(batch).frames]
+            inner = [frame for batch in batches for frame in decode_batch(batch)[2]]
             baseline = timed(lambda frames=inner: decrypt(frames, rings["curator"], ask))
             found = timed(lambda role=curator, some=batches: [role.take(one) for one in some])
             ratios["curator"].append(baseline.over(found))

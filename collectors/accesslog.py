@@ -37,7 +37,7 @@ from fpmonitor.sql import quote_name, quote_text
 from fpmonitor.unit import VISITOR_RULE, refuse_requests
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from fpmonitor.collectors.request_members import RequestMembers
     from fpmonitor.collectors.text_logs import TextTable
@@ -223,15 +223,21 @@ def _head(log: LogFile) -> tuple[list[Column], dict[str, list[str]]]:
     reader = reader_of(log)
     if log.format == "jsonl":
         # Headers lie within objects, of which the sample of the reader tells nothing.
-        sample = _nested_sample(log)
+        sample, listed = _nested_sample(log)
         columns = [column for column in reader.head_columns(log) if column.name in sample]
-        return [*columns, *_listed(columns, sample)], sample
+        return [*columns, *_in_lists(columns, listed)], sample
     return reader.head_columns(log), reader.sample(log)
 
 
-def _nested_sample(log: LogFile) -> dict[str, list[str]]:
-    """Texts of the first records of JSON lines, nested ones by the names of their columns."""
+def _nested_sample(
+    log: LogFile,
+) -> tuple[dict[str, list[str]], dict[Column, dict[Column, None]]]:
+    """Texts of the first records of JSON lines, nested ones by the names of their columns.
+
+    And columns that are lists of headers, with the columns of these.
+    """
     cells: dict[str, list[str]] = {}
+    listed: dict[Column, dict[Column, None]] = {}
 
     def walk(column: Column, value: object) -> None:
         if isinstance(value, dict) and len(column.steps) < MAX_DEPTH:
@@ -239,8 +245,10 @@ def _nested_sample(log: LogFile) -> dict[str, list[str]]:
                 walk(column.within(name), inner)
         elif isinstance(value, list) and value and all(map(_is_header, value)):
             for header in value:
-                walk(column.within(header["name"]), header["value"])
-            # Tells `_listed` that headers are elements of this list.
+                inside = column.within(header["name"])
+                # By list: a stranger's record may have thousands of them, and of other names.
+                listed.setdefault(column, {})[inside] = None
+                walk(inside, header["value"])
             cells.setdefault(column.name, []).append("[]")
         elif value is not None:
             is_text = isinstance(value, str | int | float)
@@ -249,7 +257,7 @@ def _nested_sample(log: LogFile) -> dict[str, list[str]]:
     for record in islice(json_lines.records_of(log.head), SAMPLE_ROWS):
         for column, value in json_lines.cells_of(record):
             walk(column, value)
-    return cells
+    return cells, listed
 
 
 def _is_header(value: object) -> bool:
@@ -257,15 +265,14 @@ def _is_header(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(value.get(n), str) for n in ("name", "value"))
 
 
-def _listed(columns: Sequence[Column], sample: Mapping[str, Sequence[str]]) -> list[Column]:
+def _in_lists(columns: Sequence[Column], listed: Mapping[Column, Iterable[Column]]) -> list[Column]:
     """Columns of headers that are elements of a list, below the column of the list."""
     known = {column.name for column in columns}
-    lists = [column for column in columns if "[]" in sample.get(column.name, ())]
     return [
-        column.within(name.removeprefix(f"{column.name}."))
-        for column in lists
-        for name in sample
-        if name not in known and name.startswith(f"{column.name}.")
+        header
+        for column in columns
+        for header in listed.get(column, ())
+        if header.name not in known
     ]
 
 
@@ -301,9 +308,10 @@ def _read_text(log: LogFile, column_map: ColumnMap) -> _Requests:
 def _read_table(log: LogFile, column_map: ColumnMap) -> _Requests:
     reader = reader_of(log)
     columns = reader.survey(log, frozenset())  # nothing stays whole: any member may hold headers
-    sample = _head(log)[1]
-    listed = _listed(columns, sample)
-    lists = {column: next(c for c in columns if c.steps == column.steps[:-1]) for column in listed}
+    sample, in_lists = _nested_sample(log) if log.format == "jsonl" else (reader.sample(log), {})
+    listed = _in_lists(columns, in_lists)
+    by_steps = {column.steps: column for column in reversed(columns)}
+    lists = {column: by_steps[column.steps[:-1]] for column in listed}
     members = request_members([*columns, *listed], sample, column_map)
     read = [
         *(column for api_columns in members.apis.values() for column in api_columns),

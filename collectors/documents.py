@@ -32,25 +32,23 @@ _MOST_BESIDE = 200
 _OTHERS = "*"
 
 
-class _Beside(Counter[str]):
-    """Names of what records lack, and how many have each; many names, which may be data, as one."""
+def _count(names: Iterable[str], beside: Counter[str]) -> Counter[str]:
+    """Count what a record lacks by its name; many names, which may be data, as one.
 
-    def add(self, names: Iterable[str]) -> None:
-        """Count a record that has members of these names.
-
-        Most have those of the record before: `update`, of all their names, took five times as long.
-        """
-        new = []
-        for name in names:
-            if name in self:
-                self[name] += 1
-            else:
-                new.append(name)
-        if new:
-            room = max(_MOST_BESIDE - len(self), 0)
-            self.update(sorted(new)[:room])
-            if len(new) > room:
-                self[_OTHERS] += 1
+    Most records have those of the one before: `update`, of all names, took five times as long.
+    """
+    new = []
+    for name in names:
+        if name in beside:
+            beside[name] += 1
+        else:
+            new.append(name)
+    if new:
+        room = max(_MOST_BESIDE - len(beside), 0)
+        beside.update(sorted(new)[:room])
+        if len(new) > room:
+            beside[_OTHERS] += 1
+    return beside
 
 
 class _Known(dict[str, bool]):
@@ -90,7 +88,7 @@ def _unfolded(
     # Before lists of objects: rows of BigQuery are `{f: [{v: ...}]}`, with no name in them.
     if (below_names := _with_names(document, user)) is not None:
         named_rows, used = below_names
-        return named_rows, _within(path, _members(document.keys() - used))
+        return named_rows, _within(path, _count(document.keys() - used, Counter()))
     lists = {name: rows for name, rows in document.items() if _are_objects(rows)}
     if (visits := _keyed_lists(document, lists, user)) is not None:
         return visits, {}
@@ -107,22 +105,16 @@ def _unfolded(
         raise _ambiguous(label, [(*path, name) for name in record_lists])
     for held_by, rows in record_lists.items():
         inner_rows, left_out = _without_wrappers(rows, user)
-        beside = _within(path, _members(document.keys() - {held_by}))
+        beside = _within(path, _count(document.keys() - {held_by}, Counter()))
         return inner_rows, beside | _within((*path, held_by), left_out)
     for name, inner in document.items():
         if name.casefold() in ENVELOPES and isinstance(inner, dict):
             found = _unfolded(inner, user, label, (*path, name))
             if found is not None:
-                beside = _within(path, _members(document.keys() - {name}))
+                beside = _within(path, _count(document.keys() - {name}, Counter()))
                 return found[0], {**beside, **found[1]}
     table = _table(document, user)
     return None if table is None else (table, {})
-
-
-def _members(names: Collection[str]) -> _Beside:
-    beside = _Beside()
-    beside.add(names)
-    return beside
 
 
 def _within(path: Sequence[str], times: Mapping[str, int]) -> dict[str, int]:
@@ -158,7 +150,7 @@ def _without_wrappers(rows: Sequence[Mapping[str, Any]], user: str) -> _Found:
             continue
         if name == ATTRIBUTES and all(user in row for row in rows):
             break  # then it is no wrapper, but holds some of the APIs, as in JSON lines
-        left_out, known = _Beside(), _Known()
+        left_out, known = Counter[str](), _Known()
         found = []
         for row in rows:
             beside = {
@@ -170,7 +162,7 @@ def _without_wrappers(rows: Sequence[Mapping[str, Any]], user: str) -> _Found:
                     not isinstance(value, dict | list) or (key != name and known.tells(key, value))
                 )
             }
-            left_out.add(row.keys() - beside - {name})
+            _count(row.keys() - beside - {name}, left_out)
             found.append({**beside, **row[name]})
         return iter(found), left_out
     return map(dict, rows), {}

@@ -110,7 +110,9 @@ def _statement_of_crawl(
 def _parquet_rows(log: LogFile) -> list[tuple[Any, ...]]:
     with in_memory() as connection:
         if [name for name, _ in log.parquet_columns] == list(_SUMMED):
-            return connection.execute(f"SELECT * FROM {_relation([log.path])}").fetchall()  # noqa: S608 -- quoted
+            # As types of ours: anybody may write a file with columns of these names.
+            cells = "page::TEXT, script::TEXT, symbol::TEXT, incomplete::INTEGER, calls::BIGINT"
+            return connection.execute(f"SELECT {cells} FROM {_relation([log.path])}").fetchall()  # noqa: S608 -- quoted
         folder = log.path.resolve().parent
         crawl = folder.parent if folder.name == _CALLS else folder / _CALLS
         return connection.execute(_statement_of_crawl(connection, crawl, [log.path])).fetchall()

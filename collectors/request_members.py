@@ -59,9 +59,10 @@ _TIMES = (
     "startlocal", "datetime", "edgestarttimestamp", "eventtime", "receivetimestamp",
     "timeoftheline",
 )  # fmt: skip
+# Of so many letters at most: 48,000 of `12:00:00` again and again took 1.4 s.
 _TIME = re.compile(
-    r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d.*|\[?\d{1,2}/\w{3}/\d{4}[: ]\d\d:.*"
-    r"|1\d{9}(\d{3}){0,3}(\.\d+)?|1\.\d+[eE]\+?(9|1[258])|\w{3},? .*\d\d:\d\d:\d\d.*"
+    r"(?=.{1,200}\Z)(?:\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d.*|\[?\d{1,2}/\w{3}/\d{4}[: ]\d\d:.*"
+    r"|1\d{9}(\d{3}){0,3}(\.\d+)?|1\.\d+[eE]\+?(9|1[258])|\w{3},? .*\d\d:\d\d:\d\d.*)"
 )
 _DAY = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|\d\d?\.\d\d?\.\d{4}")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d([.,]\d+)?")

@@ -125,12 +125,10 @@ class ResultCollector(RecordCollector):
 
     def visit(self, record: Any) -> Visit:
         """Tell what the results of a record say, and what lies beside them."""
-        contents = read_record(record, self.reading)
-        if not contents.sources:
+        visit = read_record(record, self.reading)
+        if not visit.source:
             raise RecordError(f"no result of {self.name}")
-        order = [library.name for library in self.reading.libraries]
-        source = contents.sources[min(contents.sources, key=order.index)]
-        return Visit(contents.values, source, not_taken=contents.not_taken, paths=contents.paths)
+        return visit
 
     def scan(self, log: LogFile, column_map: ColumnMap) -> Scan:
         """How to read the log; errors as of every collector that reads record by record."""
@@ -143,16 +141,6 @@ class ResultCollector(RecordCollector):
         fields |= dict.fromkeys(column_map.ignore, "--ignore")
         fields |= dict.fromkeys(map(column_map.name_of, ("user", "time", *IDS)), "")
         self.prepared = Reading(_libraries(), fields, flatten=column_map.flatten)
-
-
-@dataclass(slots=True)
-class Told:
-    """What a record tells: values and where they lie, what is left out and why, who made it."""
-
-    values: dict[str, str] = field(default_factory=dict)
-    not_taken: dict[str, str] = field(default_factory=dict)
-    sources: dict[str, str] = field(default_factory=dict)
-    paths: dict[str, str] = field(default_factory=dict)
 
 
 def holds(content: object, is_wanted: Callable[[Any], bool]) -> bool:
@@ -208,7 +196,7 @@ def _members(content: object) -> Iterator[tuple[str | int, Any]]:
         yield from enumerate(content)
 
 
-def read_record(record: object, reading: Reading, known: LibraryResult | None = None) -> Told:
+def read_record(record: object, reading: Reading, known: LibraryResult | None = None) -> Visit:
     """Tell what a record says: results by their libraries, the rest as the wide collector would.
 
     Of several results of a library, the outermost counts, and of those the first.
@@ -218,8 +206,15 @@ def read_record(record: object, reading: Reading, known: LibraryResult | None = 
         reading: How it is read.
         known: What the record says as a result, without its own members, where that is known
             already.
+
+    Returns:
+        Values and where they lie, what is left out and why; the source is that of the library that
+        tells most, empty where no result was found.
     """
-    contents = Told()
+    values: dict[str, str] = {}
+    not_taken: dict[str, str] = {}
+    paths: dict[str, str] = {}
+    sources: dict[str, str] = {}  # by library
     search = _Search(lambda content: reading.library_of(content) is not None)
     others: dict[str, tuple[str, str]] = {}
     # In breadth: the outermost result of a library comes before those within others.
@@ -229,23 +224,20 @@ def read_record(record: object, reading: Reading, known: LibraryResult | None = 
         name, value = ".".join(map(str, path)), search.opened(value)
         reason = reading.fields.get(name) if path else None
         if value is None or reason is not None:
-            contents.not_taken |= {name: reason} if reason else {}
+            not_taken |= {name: reason} if reason else {}
             continue
-        is_known = not path and known is not None
-        library = None if is_known else reading.library_of(value)
-        result = known if is_known else None
+        result = None if path else known
+        library = None if result else reading.library_of(value)
         if library is not None:
-            if library.name in contents.sources:
-                contents.not_taken[_shown(path)] = _SECOND
+            if library.name in sources:
+                not_taken[_shown(path)] = _SECOND
                 continue
             result = library.result(value)
-            contents.sources[library.name] = result.source
+            sources[library.name] = result.source
         if result is not None:
-            contents.values |= result.values
-            contents.paths |= {api: _shown((*path, one)) for api, one in result.paths.items()}
-            contents.not_taken |= {
-                _shown((*path, one)): why for one, why in result.not_taken.items()
-            }
+            values |= result.values
+            paths |= {api: _shown((*path, one)) for api, one in result.paths.items()}
+            not_taken |= {_shown((*path, one)): why for one, why in result.not_taken.items()}
         inside = isinstance(value, dict | list) and search.holds(value)
         is_leaf = not (inside or reading.flattens(value, len(path)))
         if result is not None or not path or not is_leaf:
@@ -254,25 +246,22 @@ def read_record(record: object, reading: Reading, known: LibraryResult | None = 
             queue.extend(((*path, key), part) for key, part in inner)
         else:
             others[name] = (str(path[-1]), value_text(value))
-    _add_others(contents, others, reading)
-    return contents
+    found = [library for library in reading.libraries if library.name in sources]
+    left_out = {last: why for library in found for last, why in library.left_out.items()}
+    for name, (last, text) in others.items():
+        if last in left_out:
+            not_taken[name] = left_out[last]
+        elif name in values:
+            not_taken[name] = _TWICE
+        else:
+            values[name] = text
+    source = sources[found[0].name] if found else ""
+    return Visit(values, source, not_taken=not_taken, paths=paths)
 
 
 def _shown(path: Sequence[str | int]) -> str:
     """Name of what is not taken: places in a list are one, as there may be many."""
     return ".".join("*" if isinstance(step, int) else step for step in path)
-
-
-def _add_others(contents: Told, others: Mapping[str, tuple[str, str]], reading: Reading) -> None:
-    found = [library for library in reading.libraries if library.name in contents.sources]
-    left_out = {last: why for library in found for last, why in library.left_out.items()}
-    for name, (last, text) in others.items():
-        if last in left_out:
-            contents.not_taken[name] = left_out[last]
-        elif name in contents.values:
-            contents.not_taken[name] = _TWICE
-        else:
-            contents.values[name] = text
 
 
 def holds_result(record: object) -> bool:

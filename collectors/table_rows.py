@@ -85,7 +85,8 @@ def _parquet_rows(log: LogFile) -> Iterator[Record]:
                     row += 1
                     content = _present(dict(zip(names, cells, strict=True)))
                     yield Record(row, content, None, str(content)[:200])
-    except (duckdb.Error, OSError) as error:
+    # Python has no time span of so many days as a file may hold.
+    except (duckdb.Error, OSError, OverflowError) as error:
         raise InputError(f"{log.label}: not a readable Parquet file") from error
 
 

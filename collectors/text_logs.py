@@ -95,7 +95,8 @@ def _forms_of(head: bytes, given: str) -> tuple[LineForm, ...]:
     lines = list(islice(filter(None, head.decode("utf-8-sig", "replace").splitlines()), _SAMPLE))
     headers = [] if given else [i for i, line in enumerate(lines[:20]) if line.startswith(_FIELDS)]
     if headers:
-        return (_form_below(lines[headers[0] :]),)
+        below = (line for line in lines[headers[0] :] if not line.startswith("#"))
+        return (_form_below(lines[headers[0]], next(below, "")),)
     forms = [form_of(given)] if given else known_forms()
     lines = [line[:_MAX_LINE].strip() for line in lines]
     found = [
@@ -153,10 +154,9 @@ def head_sample(log: LogFile, given: str = "") -> dict[str, list[str]]:
     return {name: frame[name].drop_nulls().to_list() for name in frame.columns if name != PROBLEM}
 
 
-def _form_below(lines: Sequence[str]) -> LineForm:
-    """Form of the lines below a `#Fields`, the first of them."""
-    first = next((line for line in lines if line and not line.startswith("#")), "")
-    return fields_form(lines[0].removeprefix(_FIELDS).split(), "\t" if "\t" in first else " ")
+def _form_below(fields: str, first: str) -> LineForm:
+    """Form of the lines below a `#Fields`, of which this is the first."""
+    return fields_form(fields.removeprefix(_FIELDS).split(), "\t" if "\t" in first else " ")
 
 
 def _with_captured(form: LineForm, lines: Sequence[str]) -> LineForm:
@@ -198,17 +198,22 @@ def _pieces(
     is_headed = any(form.is_headed for form in forms)
     day = None
     for first, lines in _blocks(log):
-        start = 0
+        start, fields = 0, ""
         for place, line in enumerate(lines) if is_headed else ():
             if not line.startswith("#"):
+                if fields and line:
+                    forms, fields = (_form_below(fields, line),), ""
                 continue
             yield first + start, lines[start:place], forms, day
             start = place + 1
-            # A server that is told other fields goes on in the same file.
+            # A server that is told other fields goes on in the same file. Their form is made below
+            # them: a file may have a million such lines.
             if line.startswith(_FIELDS):
-                forms = (_form_below(lines[place:]),)
+                fields = line
             if line.startswith(_DATE) and (date := line.removeprefix(_DATE).split()):
                 day = pl.lit(date[0])
+        if fields:
+            forms = (_form_below(fields, ""),)
         yield first + start, lines[start:], forms, day
 
 

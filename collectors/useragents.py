@@ -20,7 +20,8 @@ _PARTS_OF_BOWSER = {
     "os": {"name", "version", "versionName"},
     "platform": {"type", "vendor", "model"},
 }
-_PLATFORMS_OF_BOWSER = {"bot", "desktop", "mobile", "tablet", "tv"}
+# No set: what stands there may be a list, which no set can be asked for.
+_PLATFORMS_OF_BOWSER = ("bot", "desktop", "mobile", "tablet", "tv")
 
 
 class UaparserCollector(ResultCollector):

@@ -11,6 +11,7 @@ from fpmonitor.collectors.documents import ENVELOPES, leaf_names
 from fpmonitor.collectors.records import opened
 from fpmonitor.collectors.results import holds_result
 from fpmonitor.errors import InputError, excerpt
+from fpmonitor.logs.log_file import LONG_LINE, MAX_EXPANSION
 from fpmonitor.safe_files import json_or_none
 from fpmonitor.value_forms import TIMES, form_words
 from fpmonitor.vocabulary import meanings
@@ -179,8 +180,15 @@ def unwrapped_lines(
         if not isinstance(content, dict):
             yield line if line.endswith(b"\n") else line + b"\n"
             continue
+        left = MAX_EXPANSION * len(line)
         for record in records(content, path, ()):
-            yield json.dumps(record).encode() + b"\n"
+            text = json.dumps(record).encode() + b"\n"
+            left -= len(text)
+            # What wraps them is part of each: a line of 16 MB could become terabytes.
+            if left < 0:
+                yield LONG_LINE.encode() + b"\n"
+                break
+            yield text
 
 
 def _is_retained(name: str, value: object, retained_names: Collection[str]) -> bool:

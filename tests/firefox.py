@@ -64,11 +64,16 @@ class Firefox:
         self._set_offline("false")
 
     def _set_offline(self, state: str) -> None:
-        self._call("Marionette:SetContext", {"value": "chrome"})
         # connections that are open would stay so
-        self.run('Services.obs.notifyObservers(null, "net:cancel-all-connections")')
-        self.run(f"Services.io.offline = {state}")
+        self.run_inside('Services.obs.notifyObservers(null, "net:cancel-all-connections")')
+        self.run_inside(f"Services.io.offline = {state}")
+
+    def run_inside(self, expression: str) -> Any:
+        """Run code as Firefox's own, and not as a page's."""
+        self._call("Marionette:SetContext", {"value": "chrome"})
+        found = self.run(expression)
         self._call("Marionette:SetContext", {"value": "content"})
+        return found
 
     def sized(self, width: int, height: int) -> list[int]:
         """Width and height that a page sees of a window of this size."""

@@ -8,14 +8,13 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx2 as httpx
 from starlette.testclient import TestClient
 
 from fpmonitor.serve.app import service_app
-from fpmonitor.serve.config import ServeConfig
+from fpmonitor.serve.config import ServeConfig, read_config
 from fpmonitor.serve.keys import add_key
 from tests.patience import wait
 
@@ -42,11 +41,16 @@ class Running:
         self._connections = ExitStack()
         self.start()
 
-    def start(self) -> None:
-        self.client = self._connections.enter_context(httpx.Client(verify=False, timeout=HANGS))
+    def _configured(self) -> Path:
+        """Write the settings; return their file."""
         path = self.folder / "serve.toml"
         often = "" if "flush_seconds" in self._settings else "flush_seconds = 0.3\n"
         path.write_text(f'db = "s.duckdb"\n{often}{self._settings}')
+        return path
+
+    def start(self) -> None:
+        self.client = self._connections.enter_context(httpx.Client(verify=False, timeout=HANGS))
+        path = self._configured()
         command = [
             sys.executable,
             "-P",
@@ -127,8 +131,8 @@ class Inside(Running):
     """The same service within this process: a start takes a tenth of the time."""
 
     def start(self) -> None:
-        app = service_app(replace(self.config, flush_seconds=0.3))
-        client = TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
+        app, address = service_app(read_config(self._configured())), "http://localhost"
+        client = TestClient(app, address, raise_server_exceptions=False, follow_redirects=False)
         self.client = self._connections.enter_context(client)
 
     @property

@@ -474,7 +474,7 @@ def check_list(population: Population, decision: Decision, in_use: ListInUse) ->
         names = (api if api in population.apis else original_decision.means(api) for api in apis)
         return tuple(sorted(population.named(names)))
 
-    left = {called(each.most): called(each.least) for each in in_use.left}
+    left = {called(most): called(least) for most, least in in_use.left}
     # Both ends of each list in one check, whose limits hold together.
     sets = sorted({apis for pair in left.items() for apis in pair if apis})
     report = report_check(population, replace(decision, allow=tuple(sets)))

@@ -12,7 +12,6 @@ from fpmonitor.population.population import Population
 from fpmonitor.population.sample import sample_members
 from fpmonitor.question import Question
 from fpmonitor.results import Result
-from fpmonitor.store.demand import ApiDemand
 from fpmonitor.vocabulary import base_api
 
 _ANY_K = 10  # of names to weigh, which the owner sees alone
@@ -23,7 +22,8 @@ class DemandLine(Result):
     """One API set that is read together.
 
     Attributes:
-        demand: The set, and by how many scripts on how many sites it is read.
+        apis, scripts, sites: The set, and by how many scripts (host and path) on how many sites it
+            is read.
         observed: What the population log knows of it: all that it holds of these APIs, whatever the
             selector.
         unobserved: APIs of the set that the population log lacks.
@@ -33,12 +33,14 @@ class DemandLine(Result):
     """
 
     JSON: ClassVar[str] = (
-        "apis=demand.apis scripts=demand.scripts sites=demand.sites observed unobserved "
+        "apis scripts sites observed unobserved "
         "users=exposure.users empirical=exposure.empirical plug_in=exposure.plug_in "
         "lower=exposure.lower upper=exposure.upper masked=exposure.masked"
     )
 
-    demand: ApiDemand
+    apis: tuple[str, ...]
+    scripts: int
+    sites: int
     observed: tuple[str, ...]
     unobserved: tuple[str, ...]
     exposure: ExposureReport | None
@@ -55,16 +57,19 @@ class DemandLine(Result):
 
 
 def report_demand(
-    population: Population | None, question: Question, demands: Sequence[ApiDemand]
+    population: Population | None,
+    question: Question,
+    demands: Sequence[tuple[tuple[str, ...], int, int]],
 ) -> list[DemandLine]:
     """Estimate the exposure of API sets that scripts really read, the most exposing first.
 
     Args:
         population: The users; None where no log of users was stored, exposures are then null.
+        demands: Sets, each with the numbers of its scripts and sites.
     """
     known = () if population is None else population.askable_apis(question)
     means = {} if population is None else population.means
-    observed = [observed_apis(demand.apis, known, means) for demand in demands]
+    observed = [observed_apis(read, known, means) for read, *_ in demands]
     distinct = sorted({apis for apis in observed if apis})
     exposure_of: dict[tuple[str, ...], ExposureReport] = {}
     if population is not None and distinct:
@@ -72,12 +77,14 @@ def report_demand(
         exposure_of = dict(zip(distinct, reports, strict=True))
     lines = [
         DemandLine(
-            demand=demand,
+            apis=read,
+            scripts=scripts,
+            sites=sites,
             observed=apis,
-            unobserved=unobserved_apis(demand.apis, known, means),
+            unobserved=unobserved_apis(read, known, means),
             exposure=exposure_of.get(apis),
         )
-        for demand, apis in zip(demands, observed, strict=True)
+        for (read, scripts, sites), apis in zip(demands, observed, strict=True)
     ]
     # Sets of which nothing was observed last: minus a share is 0 at most.
     return sorted(lines, key=lambda line: -line.exposure.plug_in if line.exposure else 1.0)

@@ -31,6 +31,7 @@ from fpmonitor.store.windows import (
     end_of,
     list_spans,
     position,
+    users_of_sources,
     whole_span,
     whole_windows,
     window_at,
@@ -243,7 +244,7 @@ class SinceDecided:
             return {}
         had, has = (
             {name: users for name, users in found.items() if users >= self._k}
-            for found in (self._by_source(before), self._now_by_source)
+            for found in (users_of_sources(self.windows.database, before), self._now_by_source)
         )
         return dict(changed_sources(had, has, then=before.name, k=self._k))
 
@@ -273,13 +274,9 @@ class SinceDecided:
                     found[name] = tuple(sorted(alone.faults()))
         return found
 
-    def _by_source(self, span: Span) -> dict[str, int]:
-        rows = self.windows.database.rows("windows/sources", **span.bounds)
-        return {str(name): int(users) for name, users in rows}
-
     @functools.cached_property
     def _now_by_source(self) -> dict[str, int]:
-        return self._by_source(self.now)
+        return users_of_sources(self.windows.database, self.now)
 
     def moved(
         self, origin: datetime | None, level: Callable[[int], float]

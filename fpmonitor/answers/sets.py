@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 
 from fpmonitor.errors import InputError
+
+_MOST_SETS = 1_000_000  # of which each takes a millisecond or so
+_MOST_SUPPORT = 10**300  # floats end at 10^308, and bounds multiply it
 
 
 def check_named_sets(sets: Iterable[Sequence[str]]) -> list[Sequence[str]]:
@@ -39,8 +43,18 @@ def sorted_sets(sets: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
 
 
 def sets_up_to(size: int, apis: Sequence[str]) -> list[tuple[str, ...]]:
-    """All sets of some APIs of one to `size`, the small ones first."""
-    return [chosen for s in range(1, size + 1) for chosen in itertools.combinations(apis, s)]
+    """All sets of some APIs of one to `size`, the small ones first.
+
+    Raises:
+        InputError: They are too many.
+    """
+    sizes = range(1, min(size, len(apis)) + 1)
+    if any(n > _MOST_SETS for n in itertools.accumulate(math.comb(len(apis), s) for s in sizes)):
+        raise InputError(
+            f"size: {len(apis):,} APIs have more than {_MOST_SETS:,} sets of up to {size}",
+            hint="a smaller size, or fewer candidates",
+        )
+    return [chosen for s in sizes for chosen in itertools.combinations(apis, s)]
 
 
 def declared_supports(
@@ -49,9 +63,11 @@ def declared_supports(
     """Return the declared support of each API set, null for all where none is declared.
 
     Raises:
-        InputError: There are more or fewer than sets.
+        InputError: There are more or fewer than sets, or one is too large for floats.
     """
     declared: Sequence[int | None] = list(supports) or [None] * len(sets)
     if len(declared) != len(sets):
         raise InputError(f"supports: {len(declared)} given for {len(sets)} sets")
+    if any(support is not None and support > _MOST_SUPPORT for support in declared):
+        raise InputError("support: must be at most 10^300")
     return declared

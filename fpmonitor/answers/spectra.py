@@ -30,6 +30,7 @@ from fpmonitor.decide.credible import (
 )
 from fpmonitor.decide.deciding import forecast_of, possible_of, tests_of
 from fpmonitor.decide.decision import ByVisits  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.decide.files import are_same_numbers
 from fpmonitor.decide.questions import days_asked, level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import (
@@ -434,6 +435,8 @@ def _other_numbers(claim: Any, found: Any, path: str) -> Iterator[Discrepancy]:
     elif isinstance(claim, list | tuple) and isinstance(found, list | tuple):
         if len(claim) != len(found):
             yield Discrepancy(path, _OTHER_TESTS, is_certain=False)
+        if are_same_numbers(claim, found):
+            return
         for one, other in zip(claim, found, strict=False):
             yield from _other_numbers(one, other, path)
     else:

@@ -143,11 +143,13 @@ def _observed(
     pairs: Mapping[tuple[int, int], CountSpectrum],
 ) -> tuple[float, str]:
     """Bound on the observed users themselves, whose marginals are known exactly."""
-    if sample.users <= sample.question.k:
+    threshold = observed_threshold(sample.question.k, sample.users)
+    # Not where there are k users: all of them may share all values.
+    if threshold >= 1:
         return 1.0, "no user is safe among so few"
     bound = best_composition(
         [MarginalDistribution.from_spectrum(single) for single in singles],
-        threshold=observed_threshold(sample.question.k, sample.users),
+        threshold=threshold,
         pairs={pair: MarginalDistribution.from_spectrum(joint) for pair, joint in pairs.items()},
     )
     return bound.upper, bound.rule

@@ -25,7 +25,7 @@ from fpmonitor.cli.options import (
 )
 from fpmonitor.cli.output import Shown, note, progress_line
 from fpmonitor.cli.readers import ReaderOptions
-from fpmonitor.cli.reading import ReadingOptions, Storing, assigned
+from fpmonitor.cli.reading import DIGEST_VALUES, ReadingOptions, assigned
 from fpmonitor.cli.users import ViewedUsers, note_view
 from fpmonitor.decide.questions import read_policy
 from fpmonitor.disclosure import Audience
@@ -85,7 +85,8 @@ def ingest(
     *,
     paths: LOGS,
     db: DB = DEFAULT_DB,
-    reading: Storing,
+    reading: ReadingOptions,
+    digest_values: DIGEST_VALUES = False,
     plan: PLAN = False,
     strict: STRICT = False,
     allow_network: ALLOW_NETWORK = False,
@@ -110,7 +111,7 @@ def ingest(
             found,
             collector=reading.collector,
             column_map=column_map,
-            digest_values=reading.digest_values,
+            digest_values=digest_values,
             progress=lambda source, stage: progress(f"{source}: {stage}"),
         )
         after = known_names(monitor.database)

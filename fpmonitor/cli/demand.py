@@ -23,6 +23,7 @@ from fpmonitor.cli.options import (
 )
 from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.cli.users import StoredUsers
+from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.files import read_decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.render import answers
@@ -116,7 +117,7 @@ def scripts(
     quiet: QUIET = False,
 ) -> None:
     """Rank scripts by what they expose, and by what a decision takes from them."""
-    decided = read_decision(decision)
+    decided = read_credible_decision(decision, read_decision)
     listed = None if against is None else listed_hosts(read_json(against, "list"))
     with users.open() as monitor:
         read = partial(

@@ -132,7 +132,7 @@ def reports(
         draws=draws,
         rng=np.random.default_rng(seed),
     )
-    shown.show(store.listing([asdict(one) for one in found], digits=5))
+    shown.show(store.listing(found, digits=5))
 
 
 def _tell_errors(found: Metrics, *, quiet: bool) -> None:
@@ -281,26 +281,26 @@ def optimal(
     alpha = _alpha(prior)
     of_values = prior_of(alpha, values)
     rng = np.random.default_rng(seed)
-    of_many = optimal_matrix(of_values, epsilon, privacy=privacy, rng=rng)
+    of_many, weights = optimal_matrix(of_values, epsilon, privacy=privacy, rng=rng)
     protocols: dict[str, Mechanism] = {}
     for row in compare_at_equal_terms(
         values, 1, epsilon=epsilon, privacy=privacy, alpha=alpha, seed=seed
     ):
         if row.mechanism in PROTOCOLS and row.epsilon is not None:
             protocols[row.mechanism] = PROTOCOLS[row.mechanism](values, row.epsilon)
-    made: dict[str, Mechanism] = {"best": of_many.matrix} | protocols
+    made: dict[str, Mechanism] = {"best": of_many} | protocols
     found = None
     if users is not None:
-        others = [of_many.matrix, *protocols.values()]
+        others = [of_many, *protocols.values()]
         found = best_for_users(of_values, users, epsilon, privacy=privacy, others=others, rng=rng)
         if found is None:
             note(f"best: for many users; {users} of {values} values are too many to search")
         else:
-            made = {"best": found.matrix, "many users": of_many.matrix} | protocols
+            made = {"best": found.matrix, "many users": of_many} | protocols
     if matrix is not None:
         _write_matrix(made["best"], matrix)
     rows = _compared(made, of_values, users, seed)
-    sizes = {size: float(weight) for size, weight in enumerate(of_many.weights, start=1) if weight}
+    sizes = {size: float(weight) for size, weight in enumerate(weights, start=1) if weight}
     title = "Sets of " + ", ".join(f"{size} ({weight:.3g})" for size, weight in sizes.items())
     document: dict[str, object] = {"sizes": sizes, "mechanisms": rows}
     if found is not None:

@@ -13,7 +13,7 @@ from fpmonitor.cli.options import DB, DEFAULT_DB
 from fpmonitor.cli.output import Shown, note
 from fpmonitor.errors import RefusedError
 from fpmonitor.monitor import Monitor
-from fpmonitor.release.query_audit import QueryPolicy, isolation_within_reach
+from fpmonitor.release.query_audit import isolation_within_reach, query_limit
 from fpmonitor.release.stored import count_answers
 from fpmonitor.render import store
 from fpmonitor.store.answers import forget_reader, list_readers
@@ -57,17 +57,16 @@ class ReaderOptions:
         """
         if self.reader is None:
             return
-        query_status = count_answers(
+        verdict, answered, most = count_answers(
             monitor.database, monitor.population(), self.reader, queries, limit=self.query_limit
         )
-        counts = f"{query_status.answered} of {query_status.limit} exact counts"
-        had = f"{self.reader} has had {counts} answered"
-        if query_status.verdict == "refuse":
+        had = f"{self.reader} has had {answered} of {most} exact counts answered"
+        if verdict == "refuse":
             raise RefusedError(
                 f"{had}, and asks for {len(queries)}: together they could single out users",
                 hint="see `fpmonitor audit queries`",
             )
-        if query_status.verdict == "warn":
+        if verdict == "warn":
             note(had)
 
 
@@ -91,12 +90,12 @@ def queries(
         readers = list_readers(database)
         # Without readers nothing is listed, and no users need be read.
         users = take_snapshot(database).users if readers else 1
-    policy = QueryPolicy.from_text(limit, users)
+    most = query_limit(limit, users)
     rows = [
         {
             "reader": reader,
             "answered": answered,
-            "limit": policy.refuse_above,
+            "limit": most,
             "last": f"{last:%Y-%m-%dT%H:%M:%SZ}",
             # Each count but one reads a bit of a record (singling out, Theorem 4.6).
             "weight_within_reach": 2.0 ** -(answered - 1),

@@ -23,6 +23,13 @@ NAMES = Annotated[
         metavar="NAME=API",
     ),
 ]
+DIGEST_VALUES = Annotated[
+    bool,
+    typer.Option(
+        "--digest-values",
+        help="Store keyed digests instead of values; only for a new database, and permanent.",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,19 +105,6 @@ class ReadingOptions:
             visitor=column_map.visitor or self.visitor,
             log_format=self.log_format or column_map.log_format,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Storing(ReadingOptions):
-    """Options for how logs are read and stored."""
-
-    digest_values: Annotated[
-        bool,
-        typer.Option(
-            "--digest-values",
-            help="Store keyed digests instead of values; only for a new database, and permanent.",
-        ),
-    ] = False
 
 
 def assigned(assignments: Iterable[str]) -> dict[str, str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fpmonitor.answers.shares import SharesReport, shares_of_logs, shares_of_users
+from fpmonitor.cli.context import open_monitor
 from fpmonitor.cli.options import LOG_FORMAT, QUIET, K, is_named, share
 from fpmonitor.cli.output import emit, note
 from fpmonitor.cli.users import DROP_AUTOMATION, UsersOfSource
@@ -27,18 +27,6 @@ if TYPE_CHECKING:
 
 _DELTA = 0.01
 _SHORT = {"family": "browser family", "os": "operating system"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class SharedUsers(UsersOfSource):
-    """Options for users, with or without those that look automated."""
-
-    drop_automation: DROP_AUTOMATION = False
-
-    @property
-    def view(self) -> View:
-        """Who is left out."""
-        return View(drop_automation=self.drop_automation)
 
 
 PATHS = Annotated[
@@ -84,7 +72,8 @@ def shares(
     k: K = 10,
     delta: DELTA = None,
     log_format: LOG_FORMAT = "",
-    users: SharedUsers,
+    users: UsersOfSource,
+    drop_automation: DROP_AUTOMATION = False,
     output: SHARES_FILE = None,
     quiet: QUIET = False,
 ) -> None:
@@ -94,7 +83,7 @@ def shares(
     """
     if paths:
         # The environment may name a database for all commands: that one is passed over.
-        if is_named(context, "db") or users != SharedUsers(db=users.db):
+        if is_named(context, "db") or drop_automation or users != UsersOfSource(db=users.db):
             raise InputError(
                 "shares: visitors are counted in the whole access log",
                 hint="omit the options for users of a database",
@@ -104,7 +93,8 @@ def shares(
                 logs, _in_full(by), k=k, delta=delta or 0.0, log_format=log_format
             )
     else:
-        with users.open() as monitor:
+        view = View(drop_automation=drop_automation)
+        with open_monitor(users.db, window=users.window, view=view) as monitor:
             population = monitor.population()
             delta = _DELTA if delta is None else delta
             report = shares_of_users(population, _in_full(by, population.apis), k=k, delta=delta)

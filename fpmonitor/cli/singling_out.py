@@ -94,7 +94,7 @@ def baseline(
 
 def examples(*, trials: TRIALS = 1000, seed: SEED = 0, shown: Shown) -> None:
     """Run the attacks of the source paper on its example releases, beside their exact success."""
-    rows = [asdict(one) for one in example_attacks(trials, rng=np.random.default_rng(seed))]
+    rows = example_attacks(trials, rng=np.random.default_rng(seed))
     shown.show(store.listing(rows, title="Attacks on the examples of the paper"))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -35,5 +34,5 @@ def copy_in(*, folder: FOLDER, db: DB = DEFAULT_DB, shown: Shown) -> None:
     """Add data written by `db copy-out`; a new database becomes a copy."""
     manifest = read_export(folder)
     with open_database(db, create=True) as database:
-        row = asdict(import_from(database, folder, manifest))
+        row = import_from(database, folder, manifest)
     shown.show(store.added(row))

@@ -17,8 +17,8 @@ from fpmonitor.cli.output import Shown, emit, note
 from fpmonitor.errors import InputError, StoreError
 from fpmonitor.render import store
 from fpmonitor.sql import statement
+from fpmonitor.store.upkeep import compact_database as write_anew
 from fpmonitor.store.upkeep import (
-    WouldForget,
     forget_batch,
     forget_before,
     forget_key,
@@ -27,7 +27,6 @@ from fpmonitor.store.upkeep import (
     verify_database,
     would_forget,
 )
-from fpmonitor.store.upkeep import compact_database as write_anew
 
 EXIT_FLAWED = EXIT_NOT_DONE = 1
 _MOST_SECONDS_TO_REWRITE = 60  # a service beside it opens the file for each of its batches
@@ -41,9 +40,9 @@ def verify(*, db: DB = DEFAULT_DB, shown: Shown) -> int:
     Exit code 0: sound, 1: contradictions found.
     """
     with open_database(db) as database:
-        found = verify_database(database)
-    shown.show(store.verification(found))
-    return EXIT_FLAWED if any(found.flaws.values()) else 0
+        content, flaws = verify_database(database)
+    shown.show(store.verification(content, flaws))
+    return EXIT_FLAWED if any(flaws.values()) else 0
 
 
 BEFORE = Annotated[
@@ -113,7 +112,7 @@ def forget(
     # The database is closed while somebody is asked: others may go on with it.
     asks = not (yes or dry_run) and sys.stdin.isatty() and sys.stderr.isatty()
     if dry_run or asks:
-        note(_what(deletion))
+        note(_what(*deletion))
     if dry_run:
         return 0
     if asks and not typer.confirm("Delete them?", err=True):
@@ -151,13 +150,12 @@ def _leave_no_trace(db: Path, visits: int) -> None:
         ) from error
 
 
-def _what(deletion: WouldForget) -> str:
+def _what(
+    visits: int, users: int, of_visits: int, first: datetime | None, last: datetime | None
+) -> str:
     """Say what would be deleted."""
-    times = (
-        "" if deletion.first is None else f", {deletion.first:%Y-%m-%d} to {deletion.last:%Y-%m-%d}"
-    )
-    visits = f"{deletion.visits:,} of {deletion.of_visits:,} visits"
-    return f"this deletes {visits}, of {deletion.users:,} users{times}"
+    times = "" if first is None else f", {first:%Y-%m-%d} to {last:%Y-%m-%d}"
+    return f"this deletes {visits:,} of {of_visits:,} visits, of {users:,} users{times}"
 
 
 def compact(db: DB = DEFAULT_DB, quiet: QUIET = False) -> None:

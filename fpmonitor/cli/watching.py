@@ -15,7 +15,7 @@ from fpmonitor.cli.context import INVOCATION
 from fpmonitor.cli.deployed import CHECK_EXITS, NEW_USERS, NEWEST, WHOLE
 from fpmonitor.cli.options import DB, DEFAULT_DB, QUIET
 from fpmonitor.cli.output import emit, note
-from fpmonitor.cli.reading import Storing
+from fpmonitor.cli.reading import DIGEST_VALUES, ReadingOptions
 from fpmonitor.cli.subject import UNIT
 from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.files import read_decision
@@ -89,7 +89,8 @@ def watch(
     once: ONCE = False,
     every: EVERY = 10,
     settle: SETTLE = 2,
-    reading: Storing,
+    reading: ReadingOptions,
+    digest_values: DIGEST_VALUES = False,
     db: DB = DEFAULT_DB,
     quiet: QUIET = False,
 ) -> int:
@@ -110,7 +111,7 @@ def watch(
         whole=whole,
         collector=reading.collector,
         column_map=reading.column_map,
-        digest_values=reading.digest_values,
+        digest_values=digest_values,
         settle=settle,
         key_file=invocation.key_file,
         patience=invocation.patience,

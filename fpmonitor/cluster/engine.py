@@ -172,7 +172,8 @@ class DuckEngine(Engine):
         try:
             with keyboard_interrupts():
                 yield
-        except (DuckDBError, pl.exceptions.ComputeError) as error:
+        # Polars panics at columns of types that it has no name for, such as intervals and unions.
+        except (DuckDBError, pl.exceptions.ComputeError, pl.exceptions.PanicException) as error:
             raise _refused(self.address, error) from error
 
     def _elsewhere(self, work: Callable[..., _T], *given: Any) -> _T:

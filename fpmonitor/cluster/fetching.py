@@ -59,7 +59,11 @@ def fetch_visits(
         conditions.append(part.holds(user))
     if (time := column_map.columns.get("time")) is not None:
         # Before the rows are read: what comes in meanwhile is read again the next time.
-        [moment] = engine.frame(newest(table, engine.dialect, time)).row(0)
+        found = engine.frame(newest(table, engine.dialect, time))
+        try:
+            [moment] = found.row(0)
+        except pl.exceptions.PanicException:  # `infinity` is no time of Python
+            raise _no_times(time) from None
         latest, kind = _text_and_type(moment, time)
         [since] = [*database.rows("fetched/newest", label=label), ("",)][0]
         if since:
@@ -116,7 +120,11 @@ def _text_and_type(moment: Any, column: str) -> tuple[str, str]:
         return str(min(moment.astimezone(UTC), now)), "TIMESTAMPTZ"
     if isinstance(moment, date):
         return str(min(moment, now.date())), "DATE"
-    raise InputError(
+    raise _no_times(column)
+
+
+def _no_times(column: str) -> InputError:
+    return InputError(
         f"--time: the column {excerpt(column)!r} holds no times of the engine",
         hint="turn it into a timestamp in a query, so that new rows can be recognised",
     )

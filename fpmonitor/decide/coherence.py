@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -136,9 +137,9 @@ class _Search:
 def _minimal(sets: Iterable[int]) -> list[int]:
     """Return the sets that hold no other one, the smallest first."""
     found: list[int] = []
-    for apis in sorted(set(sets), key=int.bit_count):
-        if not any(least & apis == least for least in found):
-            found.append(apis)
+    # None holds another of its size: 1,000 pairs of APIs took 24 s, compared with each other.
+    for _, alike in groupby(sorted(set(sets), key=int.bit_count), key=int.bit_count):
+        found += [apis for apis in alike if not any(least & apis == least for least in found)]
     return found
 
 

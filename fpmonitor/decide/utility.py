@@ -13,6 +13,7 @@ from fpmonitor.decide.search import ALL_SETS, Sought
 from fpmonitor.errors import InputError
 
 _INFEASIBLE = 2  # as the solver calls it
+_HEAVIEST = 1e300  # of a weight: sums stay finite, and decision files hold no more
 
 
 def recommend(
@@ -118,9 +119,9 @@ def checked_weights(weights: Mapping[str, float] | None) -> Mapping[str, float]:
     """Return the weights, none where null.
 
     Raises:
-        InputError: One is negative or not finite.
+        InputError: One is negative, not a number, or so large that sums overflow.
     """
     for api, weight in (weights or {}).items():
-        if not (math.isfinite(weight) and weight >= 0):
-            raise InputError(f"weight of {api}: must be at least 0 and finite, got {weight}")
+        if not 0 <= weight <= _HEAVIEST:
+            raise InputError(f"weight of {api}: must be from 0 to {_HEAVIEST:g}, got {weight}")
     return weights or {}

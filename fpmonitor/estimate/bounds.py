@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from fpmonitor.errors import InputError
+from fpmonitor.errors import InputError, PolicyError
 from fpmonitor.estimate.entropy import entropy_bits, exposure_bound_from_entropy
 from fpmonitor.estimate.exposure import (
     exposure_curve,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fpmonitor.spectrum import CountSpectrum
 
 _UNKNOWN_SUPPORT = "the number of possible values is not known"
+_LEAST_GAMMA = 1e-100  # the square of 1e-200 is 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,8 @@ def users_for_gamma(gamma: float, *, delta: float, support: int | None = None) -
         Kiefer, Wolfowitz) where that is less or the support unknown.
     """
     check_share("gamma", gamma)
+    if gamma < _LEAST_GAMMA:
+        raise PolicyError("gamma", f"must be at least {_LEAST_GAMMA:g}, got {gamma}")
     check_share("delta", delta)
     needed = 2 * math.log(2 / delta)
     if support is not None:

@@ -147,5 +147,5 @@ def declared_limits(
 
 def _log_sets(support: int, size: int) -> float:
     """`ln` of the sets of so many of the values, times the sizes that there are."""
-    sets = scipy.special.gammaln(support + 1) - scipy.special.gammaln(size + 1)
-    return float(sets - scipy.special.gammaln(support - size + 1) + math.log(support + 1))
+    # `gammaln` of 10^18 values is rounded to thousands: a difference of two paid for no set at all.
+    return -float(scipy.special.betaln(float(size) + 1, float(support - size) + 1))

@@ -20,11 +20,7 @@ import numpy as np
 import scipy
 
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.saddle_point import (
-    deviance,
-    factorial_remainder,
-    hypergeometric_lower_tail,
-)
+from fpmonitor.estimate.saddle_point import deviance, factorial_remainder, hypergeometric_lower_tail
 from fpmonitor.policy import MAX_POPULATION, Factors, check_share, check_threshold
 
 if TYPE_CHECKING:
@@ -339,7 +335,8 @@ def limits_within(
     lower = np.maximum(own, np.where(shares > gamma, others, 0))
     unaccounted = values_below[-1] - values_below[possibly]
     if support is not None:
-        unaccounted = np.minimum(unaccounted, support - unaccounted)
+        # A product of the values of ten APIs is no int64.
+        unaccounted = np.minimum(unaccounted, float(support) - unaccounted)
     upper = users_below[possibly] + gamma * unaccounted
     return np.clip(lower, 0, 1), np.clip(upper, 0, 1)
 

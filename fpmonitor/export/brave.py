@@ -12,6 +12,7 @@ from typing import Any
 from fpmonitor.export.controls import controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec, changed_by
 from fpmonitor.export.exporter import ParsedList, may_match
+from fpmonitor.safe_files import strict_json
 
 FAMILY = "brave"
 _EVERYTHING = "all-fingerprinting"
@@ -43,7 +44,7 @@ def _write(order: ListSpec) -> str:
 def _read(text: str, site: str | None) -> ParsedList:
     """Read a list of exceptions: every control that no exception lifts is in force."""
     try:
-        entries = json.loads(text)
+        entries = strict_json(text, may_repeat=True)
         lifted = {
             name
             for entry in entries

@@ -12,6 +12,7 @@ from typing import Any
 from fpmonitor.export.controls import Control, controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec
 from fpmonitor.export.exporter import ParsedList, may_match, site_matches
+from fpmonitor.safe_files import strict_json
 
 FAMILY = "chromium"
 
@@ -32,7 +33,7 @@ def _write(order: ListSpec) -> str:
 def _read(text: str, site: str | None) -> ParsedList:
     """Read a file of managed policies; those that are not about APIs are passed over."""
     try:
-        policies = dict(json.loads(text))
+        policies = dict(strict_json(text, may_repeat=True))
     except (ValueError, TypeError, RecursionError) as error:
         problem = f"Chromium ignores the whole file: not a JSON object ({error})"
         return ParsedList(controls=(), problems=(problem,))
@@ -51,18 +52,25 @@ def _read(text: str, site: str | None) -> ParsedList:
 def _is_on(control: Control, policies: Mapping[str, Any], site: str | None) -> bool:
     def listed(name: str) -> list[str]:
         patterns = policies.get(name, []) if name else []
-        hosts = map(str, patterns if isinstance(patterns, list) else [])
-        return [host.rpartition("://")[2].removeprefix("[*.]") for host in hosts]
+        return [*map(str, patterns if isinstance(patterns, list) else [])]
 
     # An exception counts wherever it may be meant.
     allowed = control.site_name.replace("Blocked", "Allowed")
-    if allowed != control.site_name and any(may_match(site, host) for host in listed(allowed)):
+    hosts = (one.rpartition("://")[2].removeprefix("[*.]") for one in listed(allowed))
+    if allowed != control.site_name and any(may_match(site, host) for host in hosts):
         return False
     value = policies.get(control.name)
     # `True == 1` in Python; they are policies of two kinds.
     if type(value) is type(control.value) and value == control.value:
         return True
-    return any(site_matches(site, host) for host in listed(control.site_name))
+    return any(_covers(pattern, site) for pattern in listed(control.site_name))
+
+
+def _covers(pattern: str, site: str | None) -> bool:
+    """Whether a pattern holds on a site: one without `[*.]` means a host, and none below it."""
+    host = pattern.removeprefix("https://")
+    domain = host.removeprefix("[*.]")
+    return site == host or (domain != host and site_matches(site, domain))
 
 
 CHROMIUM = ControlExporter(

@@ -13,6 +13,7 @@ from typing import Any
 from fpmonitor.export.controls import Control, controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec
 from fpmonitor.export.exporter import ParsedList, may_match, site_matches
+from fpmonitor.safe_files import strict_json
 
 FAMILY = "duckduckgo"
 _MANIPULATION = "apiManipulation"
@@ -35,7 +36,7 @@ def _write(order: ListSpec) -> str:
 def _read(text: str, site: str | None) -> ParsedList:
     """Read features; those that are not about fingerprinting are passed over."""
     try:
-        features = json.loads(text)
+        features = strict_json(text, may_repeat=True)
         # A whole configuration, or the features alone, as they are written here.
         spared = features.get("unprotectedTemporary", []) if "features" in features else []
         features = features.get("features", features)
@@ -98,22 +99,26 @@ def _changes(settings: Mapping[str, Any], site: str | None) -> dict[str, Any]:
     conditionals = [
         # One, several, or none beside a pattern; `domains` is the form of before.
         *(
-            (entry["condition"].get("domain"), entry)
+            (entry["condition"].get("domain"), entry["condition"].keys() <= {"domain"}, entry)
             for entry in settings.get("conditionalChanges", ())
         ),
-        *((entry["domain"], entry) for entry in settings.get("domains", ())),
+        *((entry["domain"], True, entry) for entry in settings.get("domains", ())),
     ]
-    for domain, conditional in conditionals:
+    for domain, is_alone, conditional in conditionals:
         for patch in conditional["patchSettings"]:
             path = patch["path"].removeprefix("/apiChanges/")
-            if patch["op"] in {"add", "replace"} and _is_change(patch["value"]):
-                if isinstance(domain, str) and site_matches(site, domain):
+            is_new = patch["op"] in {"add", "replace"} and path != patch["path"]
+            if is_new and _is_change(patch["value"]):
+                # Beside a domain all other conditions must be met, too: addresses, versions.
+                if is_alone and isinstance(domain, str) and site_matches(site, domain):
                     changes[path] = patch["value"]
             # What takes a change back counts wherever it may: doubt goes against the list.
             elif may_match(site, domain):
-                if "/apiChanges".startswith(patch["path"]):  # of all, or of all settings
-                    changes.clear()
-                changes.pop(path.partition("/")[0], None)  # also of a part of a change
+                for gone in {patch["path"], patch.get("from", patch["path"])}:  # what moves is gone
+                    if "/apiChanges".startswith(gone):  # of all, or of all settings
+                        changes.clear()
+                    # Also of a part of a change.
+                    changes.pop(gone.removeprefix("/apiChanges/").partition("/")[0], None)
     return changes
 
 

@@ -159,6 +159,8 @@ class PlainList:
     # All APIs that the list has a word on; nothing is known of what becomes of others.
     named: frozenset[str]
     problems: tuple[str, ...] = ()  # Where it contradicts itself.
+    # Name of the log -> API of the vocabulary that a program takes it for.
+    names: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 class Exporter(Protocol):

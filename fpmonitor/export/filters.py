@@ -21,11 +21,20 @@ _ALIASES = {
     "aopr": "abort-on-property-read",
 }
 _CONSTANTS = {
-    "undefined", "false", "true", "null", "''", "[]", "{}", "noopFunc", "trueFunc", "falseFunc",
-    "throwFunc", "",
+    "undefined", "false", "true", "null", "''", "[]", "{}", "emptyArr", "emptyObj", "noopFunc",
+    "trueFunc", "falseFunc", "throwFunc", "",
 }  # fmt: skip
 _LARGEST = 32767
-_TO_ADGUARD = {"''": "", "[]": "emptyArr", "{}": "emptyObj"}
+# AdGuard sets no constant of another kind than the value has: `null`, an object, beside no text.
+_TO_ADGUARD = {"''": "", "[]": "emptyArr", "{}": "emptyObj", "null": "undefined"}
+_KINDS_IN_ADGUARD = {
+    "undefined": "undefined", "": "string", "yes": "string", "no": "string", "-1": "number",
+    "true": "boolean", "false": "boolean", "null": "object", "emptyArr": "object",
+    "emptyObj": "object",
+} | dict.fromkeys((
+    "noopFunc", "noopCallbackFunc", "trueFunc", "falseFunc", "throwFunc", "noopPromiseResolve",
+    "noopPromiseReject",
+), "function")  # fmt: skip
 _WRAPPERS = {
     "function": "asFunction",
     "callback": "asCallback",
@@ -43,9 +52,8 @@ _OF_PAGES = frozenset({"document", "doc"})  # an exception with one of these tak
 _LONGEST = 10_000  # characters of a rule; a longer line is no rule of ours
 # uBlock Origin 1.67 replaces the first `|` alone: browsers refuse a header with another one.
 _MOST_PERMISSIONS = 2
-# Options that take nothing from a rule for pages, those of frames only beside one for pages;
-# `badfilter` takes the rule itself.
-_WIDE_OPTIONS = frozenset({"doc", "document", "important"})
+# Options that take nothing from a rule on what pages answer, those of frames only beside one for
+# pages; from one on requests they take all that pages load. `badfilter` takes the rule itself.
 _OF_FRAMES = frozenset({"subdocument", "frame"})
 
 
@@ -58,6 +66,7 @@ class _Rule:
     control: Control | None
     problem: str = ""
     lifts: tuple[str, ...] = ()  # families of which it excepts all
+    part: Sequence[str] = ()  # of a control of several rules, the one that it is
 
     def holds_on(self, site: str | None) -> bool:
         """Whether the rule is in force on a site (null: on all sites; an exception: on any)."""
@@ -102,12 +111,12 @@ def write_adguard(order: ListSpec) -> str:
 
 def read_ublock(text: str, site: str | None) -> ParsedList:
     """Read a list for uBlock Origin; rules that are not about APIs are passed over."""
-    return _read(_joined(text), site, _ublock_rules)
+    return _read([*_joined(text)], site, _ublock_rules)
 
 
 def read_adguard(text: str, site: str | None) -> ParsedList:
     """Read a list for AdGuard; rules that are not about APIs are passed over."""
-    return _read(enumerate(_divided(text), start=1), site, _adguard_rules)
+    return _read([*enumerate(_divided(text), start=1)], site, _adguard_rules)
 
 
 def _filter_list(order: ListSpec, rules: Sequence[str]) -> str:
@@ -144,13 +153,18 @@ def _quoted(argument: str) -> str:
 
 
 def _read(
-    numbered: Iterable[tuple[int, str]],
+    numbered: Sequence[tuple[int, str]],
     site: str | None,
     rules_of: Callable[[str], Iterable[_Rule]],
 ) -> ParsedList:
     on: dict[str, Control] = {}
+    parts: dict[str, set[Sequence[str]]] = {}
     off: set[str] = set()
-    problems = []
+    problems = [
+        f"line {number}: takes in another list, which is not read here"
+        for number, line in numbered
+        if line.startswith("!#include ")
+    ]
     for number, line, is_sure in _lines(numbered):
         for rule in rules_of(line):
             if rule.problem:
@@ -166,7 +180,12 @@ def _read(
                 off.add(rule.control.name)
             else:
                 on[rule.control.name] = rule.control
-    controls = tuple(control for name, control in on.items() if name not in off)
+                parts.setdefault(rule.control.name, set()).add(rule.part)
+    controls = tuple(
+        control
+        for name, control in on.items()
+        if name not in off and len(parts[name]) == 1 + len(control.also)
+    )
     return ParsedList(controls=controls, problems=tuple(problems))
 
 
@@ -288,7 +307,7 @@ def _header_rules(match: re.Match[str], family: str, option: str) -> Iterator[_R
 def _narrowing(options: Sequence[str], own: str) -> str:
     """Name an option that takes pages from a rule, or the rule itself; empty where none does."""
     names = [one.partition("=")[0] for one in options]
-    wide = _WIDE_OPTIONS | {own}
+    wide = {own, "important"} | (_OF_PAGES if own == "permissions" else frozenset())
     # uBlock Origin 1.67 refuses an `all` behind the option of headers, and two of these.
     if "all" in names[: names.index(own) if own in names else 0]:
         wide |= {"all"} | _OF_FRAMES
@@ -313,35 +332,38 @@ def _scriptlet_rules(line: str, own: re.Pattern[str]) -> Iterator[_Rule]:
             continue
         is_adguard = pattern is _ADGUARD_SCRIPTLET
         arguments = _arguments(match["call"], quotes=is_adguard)
-        if arguments is not None and is_adguard:
-            arguments = _ublock_call(arguments)
-        yield _scriptlet_rule(match, arguments, everywhere=own is _ADGUARD_SCRIPTLET)
+        yield _scriptlet_rule(match, arguments, is_adguard=is_adguard)
 
 
 def _scriptlet_rule(
-    match: re.Match[str], arguments: list[str] | None, *, everywhere: bool
+    match: re.Match[str], arguments: list[str] | None, *, is_adguard: bool
 ) -> _Rule:
-    """Read a call of a scriptlet; `everywhere`: a rule without a site acts on all of them."""
+    """Read a call of a scriptlet, in the words of one of both products."""
     domains = tuple(match["domains"].split(",")) if match["domains"] else ()
-    exception = bool(match["exception"])
     if arguments is None:
         return _void(domains, "the closing bracket is missing; the rule is void")
-    name = arguments[0].removesuffix(".js").removeprefix("ubo-") if arguments else ""
-    call = [_ALIASES.get(name, name), *arguments[1:]]
-    if exception:
-        control = _scriptlets().get(tuple(_key(call)))
+    given, *rest = arguments or [""]
+    name = given.removesuffix(".js").removeprefix("ubo-")
+    call = [_ALIASES.get(name, name), *rest]
+    part = tuple(_key(call))
+    control = _scriptlets().get(part)
+    if match["exception"]:
         # One without arguments may be meant for all calls.
         ours = {"", *(key[0] for key in _scriptlets())}
         lifts = (SCRIPTLETS,) * (control is None and len(call) == 1 and call[0] in ours)
-        return _Rule(tuple(filter(None, domains)), exception, control, lifts=lifts)
-    if problem := _problem(call) if name else "":
+        return _Rule(tuple(filter(None, domains)), exception=True, control=control, lifts=lifts)
+    problem = _slip(call) or (
+        _slip_in_adguard(call, control, given)
+        if is_adguard
+        else _slip_in_ublock(call, given) or _slip_of_domains(domains)
+    )
+    if problem:
         return _void(domains, problem)
-    # One domain that is none voids the rule.
-    if strange := [one for one in domains if not _is_domain(one)]:
+    # One domain that is none voids the rule. `*` is none in AdGuard: without any it acts on all.
+    nowhere = {"*", "~*"} if is_adguard else set[str]()
+    if strange := [one for one in domains if one in nowhere or not _is_domain(one)]:
         return _void(domains, f"{strange[0]!r} is not a domain, so the rule counts as off")
-    if not everywhere and all(one.startswith("~") for one in domains):
-        return _void(domains, "names no site to act on; uBlock Origin passes it over")
-    return _Rule(domains, exception, _scriptlets().get(tuple(_key(call))))
+    return _Rule(domains, exception=False, control=control, part=part)
 
 
 def _is_domain(text: str) -> bool:
@@ -350,7 +372,7 @@ def _is_domain(text: str) -> bool:
     return text == "*" or is_site(name) or is_entity
 
 
-def _problem(call: Sequence[str]) -> str:
+def _slip(call: Sequence[str]) -> str:
     """Why a call does nothing or harm, or the empty string."""
     if call[0].startswith("trusted-"):
         return f"{call[0]} works in lists that the user trusts only"
@@ -358,16 +380,65 @@ def _problem(call: Sequence[str]) -> str:
         return ""
     if len(call) < 3:
         return "set-constant needs a property and a value"
-    path, constant = call[1], call[2]
-    legal = constant in _CONSTANTS or (
-        re.fullmatch(r"-?\d{1,9}", constant) and abs(int(constant)) <= _LARGEST
-    )
-    if not legal:
-        return f"{constant!r} is not a constant; {path} would read undefined"
+    path = call[1]
     member = re.sub(r"\.prototype\.", ".", path)
     if member != path and ("set-constant", path) not in _scriptlets() and _is_accessor(member):
         return f"{path} is an accessor; set on the prototype it breaks pages"
     return ""
+
+
+def _slip_in_ublock(call: Sequence[str], given: str) -> str:
+    """Why a call does nothing, or late, in uBlock Origin."""
+    if given.startswith("ubo-"):
+        return f"{given}: AdGuard's name of a scriptlet, so the rule counts as off"
+    if call[0] != "set-constant":
+        return ""
+    path, constant, *more = call[1:]
+    if not (constant in _CONSTANTS or _is_number(constant)):
+        return f"{constant!r} is not a constant; {path} would read undefined"
+    # With `runAt` scripts at the beginning of a page read what is there.
+    late = {*more[::2]} - {"", "as"}
+    return f"{path}: set with {min(late)}, so the rule counts as off" if late else ""
+
+
+def _slip_of_domains(domains: Sequence[str]) -> str:
+    names_none = all(one.startswith("~") for one in domains)
+    return "names no site to act on; uBlock Origin passes it over" if names_none else ""
+
+
+def _slip_in_adguard(call: Sequence[str], control: Control | None, given: str) -> str:
+    """Why a call does nothing, or not for all, in AdGuard: by the source of its scriptlets 2.3.1.
+
+    Under its own name, not under one of uBlock Origin, the fourth argument of `set-constant` is
+    what the stack of the scripts holds that are meant.
+    """
+    if given in _ALIASES:  # with `.js`, or `ubo-` before them, they are names there, too
+        return f"{given}: no scriptlet of AdGuard, so the rule counts as off"
+    if call[0] != "set-constant":
+        return ""
+    path, constant, *more = call[1:]
+    if not (constant in _KINDS_IN_ADGUARD or (constant.isdigit() and _is_number(constant))):
+        return f"{constant!r} is not a constant of AdGuard, so {path} stays"
+    is_own = given == call[0]
+    if is_own and any(more[:1]):
+        return f"{path}: for scripts with {more[0]} in their stack alone, so it counts as off"
+    if control is None:
+        return ""
+    kind = _kind_in_adguard(constant, more[1:2] if is_own else more[:1])
+    _, _, own, *beside = _adguard_call(control.name)
+    is_kept = kind not in {"undefined", _kind_in_adguard(own, beside[1:])}
+    return f"{path} stays, as {constant!r} is of another kind" if is_kept else ""
+
+
+def _kind_in_adguard(constant: str, wrapper: Sequence[str]) -> str:
+    """Kind of value in JavaScript that a constant is, as it is or wrapped."""
+    if {*wrapper} & {*_WRAPPERS.values()}:
+        return "function" if {*wrapper} <= {"asFunction", "asCallback"} else "object"
+    return _KINDS_IN_ADGUARD.get(constant, "number")
+
+
+def _is_number(constant: str) -> bool:
+    return bool(re.fullmatch(r"-?[0-9]{1,9}", constant)) and abs(int(constant)) <= _LARGEST
 
 
 def _is_accessor(member: str) -> bool:
@@ -381,13 +452,15 @@ def _is_accessor(member: str) -> bool:
 
 @cache
 def _scriptlets() -> dict[tuple[str, ...], Control]:
-    return {tuple(_key(control.name.split(", "))): control for control in controls_of([SCRIPTLETS])}
+    return {
+        tuple(_key(call.split(", "))): control
+        for control in controls_of([SCRIPTLETS])
+        for call in (control.name, *control.also)
+    }
 
 
 def _key(call: Sequence[str]) -> Sequence[str]:
     """Scriptlet and property: any constant is as good as another."""
-    if call[0] == "nowebrtc":
-        return ("set-constant", "RTCPeerConnection")
     if call[0] == "prevent-canvas" and len(call) == 1:
         return ("prevent-canvas", "/webgl/")  # without an argument no canvas has any context
     return call[:2]
@@ -411,15 +484,6 @@ def _arguments(call: str, *, quotes: bool) -> list[str] | None:
     # A comma behind a backslash is part of an argument.
     arguments = (argument.strip() for argument in re.split(r"(?<!\\),", body))
     return [re.sub(r"""^(['"`])(.*)\1$""", r"\2", argument) for argument in arguments]
-
-
-def _ublock_call(arguments: Sequence[str]) -> list[str]:
-    """Arguments in uBlock Origin's words, from those of AdGuard."""
-    back = {name: constant for constant, name in _TO_ADGUARD.items()}
-    head, rest = list(arguments[:3]), arguments[3:]
-    if len(head) == 3:
-        head[2] = back.get(head[2], head[2])
-    return [*head, *rest]
 
 
 _NOTES = (

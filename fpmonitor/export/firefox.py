@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from fpmonitor.errors import InputError
 from fpmonitor.export.controls import Control, controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec, changed_by, fits_site
 from fpmonitor.export.exporter import (
@@ -25,6 +26,7 @@ from fpmonitor.export.exporter import (
     site_matches,
 )
 from fpmonitor.export.firefox_targets import shipped_tables, target_table
+from fpmonitor.safe_files import strict_json
 
 TARGETS = "firefox"
 PREFERENCES = "firefox-preferences"
@@ -35,9 +37,12 @@ _BASELINE = "privacy.baselineFingerprintingProtection"
 _BASELINE_GRANULAR = f"{_BASELINE}.granularOverrides"
 _RESIST = "privacy.resistFingerprinting"
 _EXEMPTED = f"{_RESIST}.exemptedDomains"
+_CATEGORY = "browser.contentblocking.category"
 _STATUS = {"default", "locked", "user", "clear"}
+_BELOW = "www."  # Firefox goes by the registrable domain, and never asks for a name below it
 _TYPES = {"boolean": bool, "number": int, "string": str}
 _MOST_INT = 2**31
+# Beginnings of what a policy may set: `Policies.sys.mjs` of ESR 153 refuses other preferences.
 _IN_POLICIES = (
     "accessibility.", "browser.", "dom.", "extensions.", "geo.", "gfx.", "intl.", "layers.",
     "layout.", "media.", "network.", "pdfjs.", _BASELINE, _SWITCH,
@@ -59,7 +64,17 @@ _COMMENT = re.compile(rf"({_TEXT})|(?://|\#)[^\r\n]*|/\*(?:.*?\*/|.*)", re.DOTAL
 
 
 def supports(control: Control, options: ExportOptions) -> bool:
-    """Whether this version of Firefox has the control, for a site if one is named."""
+    """Whether this version of Firefox has the control, for a site if one is named.
+
+    Raises:
+        InputError: The site is a name that Firefox never asks for.
+    """
+    site = options.site or ""
+    if site.startswith(_BELOW):
+        raise InputError(
+            f"{site}: Firefox asks for the domain that was registered",
+            hint=f"--site {site.removeprefix(_BELOW)}",
+        )
     known = control.family != TARGETS or control.name in target_table(options.targets).targets
     return known and fits_site(control, options)
 
@@ -98,10 +113,14 @@ def write_policies(order: ListSpec) -> str:
 
 def write_userjs(order: ListSpec) -> str:
     """Write lines for `user.js`."""
+    chosen = preferences(order)
+    if _SWITCH in chosen:
+        # In a profile that was used before, Firefox noted Standard, by which it takes the switch
+        # back when its first window shows (`ContentBlockingPrefs.sys.mjs`, ESR 153).
+        chosen = {_CATEGORY: "custom"} | chosen
     lines = [f"// {line}" for line in order.comments]
     lines += [
-        f"user_pref({json.dumps(name)}, {json.dumps(value)});"
-        for name, value in preferences(order).items()
+        f"user_pref({json.dumps(name)}, {json.dumps(value)});" for name, value in chosen.items()
     ]
     return "\n".join(lines) + "\n"
 
@@ -109,7 +128,7 @@ def write_userjs(order: ListSpec) -> str:
 def read_policies(text: str, site: str | None) -> ParsedList:
     """Read `policies.json`."""
     try:
-        policies = dict(json.loads(text)["policies"])
+        policies = dict(strict_json(text, may_repeat=True)["policies"])
         entries = policies.get("Preferences", {})
         found = {
             name: entry if isinstance(entry, dict) else {"Value": entry}
@@ -134,6 +153,8 @@ def read_policies(text: str, site: str | None) -> ParsedList:
         if name.startswith(_IN_POLICIES) and str(entry.get("Status", "user")) in _STATUS - {"clear"}
     }
     accepted = {name: value for name, value in accepted.items() if _is_of_kind(name, value)}
+    if found.get(_SWITCH, {}).get("Status") == "user":
+        accepted |= _switch_by_category(accepted, problems)
     accepted |= _of_tracking(policies.get("EnableTrackingProtection"), problems)
     return _read_preferences(accepted, site, problems)
 
@@ -179,7 +200,11 @@ def _is_of_kind(name: str, value: Any) -> bool:
 
 
 def read_userjs(text: str, site: str | None) -> ParsedList:
-    """Read `user.js`: what `lockPref` sets there outweighs `user_pref`, in any order."""
+    """Read `user.js`.
+
+    Debian's Firefox knows `lockPref` there, which outweighs `user_pref` in any order, and Mozilla's
+    passes it over: what counts is what both have.
+    """
     found: dict[str, Any] = {}
     locked: dict[str, Any] = {}
     problems: list[str] = []
@@ -202,7 +227,29 @@ def read_userjs(text: str, site: str | None) -> ParsedList:
         except ValueError:
             problems.append(f"line {number} is not a user_pref; Firefox skips to a semicolon")
         number += len(lines_of(one[0])) - 1
-    return _read_preferences(found | locked, site, problems)
+    read = _read_preferences(found | _switch_by_category(found, problems), site, problems)
+    if not locked:
+        return read
+    kept = {} if _SWITCH in locked else _switch_by_category(found | locked, [])
+    by_debian = _read_preferences(found | kept | locked, site, []).controls
+    problem = "lockPref is read by Debian's Firefox alone, so what it adds counts as off"
+    both = tuple(one for one in read.controls if one in by_debian)
+    return ParsedList(controls=both, problems=(*read.problems, problem))
+
+
+def _switch_by_category(found: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    """Return what becomes of a switch that is not locked, once Firefox shows its first window.
+
+    It is set as the category of tracking protection has it: `strict` on, and `standard`, which
+    profiles get unasked when they are first used, as if nobody had set it.
+    """
+    category = found.get(_CATEGORY)
+    if category == "strict":
+        return {_SWITCH: True}
+    if category == "custom" or found.get(_SWITCH) is not True:
+        return {}
+    problems.append(f"without {_CATEGORY} = custom Firefox takes {_SWITCH} back in most profiles")
+    return {_SWITCH: False}
 
 
 def _preference(statement: re.Match[str]) -> tuple[str, Any]:
@@ -301,34 +348,59 @@ def _targets_on(found: Mapping[str, Any], site: str | None, problems: list[str])
     overrides = found.get(_OVERRIDES if protected else f"{_BASELINE}.overrides", "")
     on, slips = read_overrides(str(overrides), start)
     problems += slips
-    if protected and _GRANULAR in found:
-        on = _granular(found[_GRANULAR], on, site, problems)
-    if not protected and _BASELINE_GRANULAR in found:
-        on &= _granular(found[_BASELINE_GRANULAR], on, site, problems)
+    granular = _scopes(found, problems)
+    if protected:
+        on = _granular(granular.get(_GRANULAR, ()), on, site, problems)
+    else:
+        on &= _granular(granular.get(_BASELINE_GRANULAR, ()), on, site, problems)
     return on
 
 
-def _granular(text: Any, on: set[str], site: str | None, problems: list[str]) -> set[str]:
+def _scopes(
+    found: Mapping[str, Any], problems: list[str]
+) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """Return name of a preference -> its scopes, as `FingerprintingWebCompatService` reads them."""
+    scopes: dict[str, Sequence[Mapping[str, Any]]] = {}
+    # In this order: what is no list ends the reading of all that follows.
+    for name in (_BASELINE_GRANULAR, _GRANULAR):
+        try:
+            entries = strict_json(found.get(name) or "[]", may_repeat=True)
+        except (ValueError, RecursionError):
+            entries = None
+        if not isinstance(entries, list) or None in entries:
+            problems.append(f"{name}: not a list of scopes, so Firefox ignores it")
+            break
+        # It compares them with a schema that is a text, so that all pass, and leaves out those
+        # without a domain alone; `isBaseline` it takes from the preference.
+        scopes[name] = [
+            one
+            for one in entries
+            if isinstance(one, dict) and str(one.get("firstPartyDomain") or ",").count(",") == 0
+        ]
+    return scopes
+
+
+def _granular(
+    scopes: Sequence[Mapping[str, Any]], on: set[str], site: str | None, problems: list[str]
+) -> set[str]:
     """Targets on a site: the narrowest scope holds alone, it starts from the global set."""
-    try:
-        every = [*json.loads(text)]
-        scopes = [
-            (scope["firstPartyDomain"], scope["overrides"])
-            for scope in every
-            if "thirdPartyDomain" not in scope and not scope.get("isBaseline")
-        ]
-        # Frames of another site: what is switched off in these is read in them.
-        frames = [
-            (str(scope["thirdPartyDomain"]), scope["overrides"])
-            for scope in every
-            if "thirdPartyDomain" in scope
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        problems.append(f"{_GRANULAR}: Firefox ignores it ({error})")
-        return on
     result = on
-    for domain, overrides in sorted(scopes, key=lambda scope: scope[0] != "*"):
-        targets, slips = read_overrides(str(overrides), on)
+    alone = [
+        (str(one["firstPartyDomain"]), one.get("overrides"))
+        for one in scopes
+        if "thirdPartyDomain" not in one
+    ]
+    # Frames of another site: what is switched off in these is read in them.
+    frames = [
+        (str(one["thirdPartyDomain"]), one.get("overrides"))
+        for one in scopes
+        if "thirdPartyDomain" in one
+    ]
+    for domain, overrides in sorted(alone, key=lambda scope: scope[0] != "*"):
+        if domain.startswith(_BELOW):
+            problems.append(f"{domain}: Firefox asks for the domain that was registered")
+            continue
+        targets, slips = read_overrides(str(overrides or ""), on)
         problems += slips
         if domain == "*" or site_matches(site, domain):
             result = targets
@@ -336,7 +408,7 @@ def _granular(text: Any, on: set[str], site: str | None, problems: list[str]) ->
             result = result & targets  # what holds on all sites
     for domain, overrides in frames:
         if may_match(site, domain):
-            result = result & read_overrides(str(overrides), result)[0]
+            result = result & read_overrides(str(overrides or ""), result)[0]
     return result
 
 
@@ -366,4 +438,9 @@ USERJS = replace(
     summary="user.js or user-overrides.js, for one's own Firefox",
     write=write_userjs,
     read=read_userjs,
+    notes=(
+        *POLICIES.notes,
+        "Sets tracking protection to Custom, as Standard takes the list back.",
+        "Where you chose Strict, which does not, leave that line out.",
+    ),
 )

@@ -10,7 +10,7 @@ import msgspec
 
 from fpmonitor.errors import InputError
 from fpmonitor.export.exporter import PlainExporter, PlainList
-from fpmonitor.safe_files import typed
+from fpmonitor.safe_files import strict_json, typed
 
 if TYPE_CHECKING:
     from fpmonitor.decide.decision import Decision
@@ -35,37 +35,45 @@ def _write(decision: Decision) -> str:
 
 def _check(text: str) -> list[str]:
     """Problems of a module: code that is not ours, or lists that are not lists."""
-    before, after = _code().split(_PLACE)
-    if not (text.startswith(before) and text.endswith(after)):
-        return ["the code is not the one of this version of fpmonitor"]
     try:
-        content: Any = json.loads(text[len(before) : -len(after)])
-    except (ValueError, RecursionError) as error:
-        return [f"not the lists of a decision: {error}"]
-    if not isinstance(content, dict):
-        return ["not the lists of a decision"]
-    return [f"no list {name!r}" for name in _LISTS if not isinstance(content.get(name), list)]
+        _lists_of(text)
+    except InputError as error:
+        return [error.message]
+    return []
 
 
-class _Lists(msgspec.Struct):
-    """What is read of a module."""
+class _Lists(msgspec.Struct, forbid_unknown_fields=True):
+    """What a module holds: the code reads more members than are written, such as unions."""
 
     policy: dict[str, list[str]]
+    complete: bool
     allow: list[list[str]]
+    block: list[list[str]]
+    undecided: list[list[str]]
+    names: dict[str, str] = {}
+    no_evidence: dict[str, Any] = {}
+
+
+def _lists_of(text: str) -> _Lists:
+    before, after = _code().split(_PLACE)
+    # Of other code nobody can tell what it answers.
+    if not (text.startswith(before) and text.endswith(after)):
+        raise InputError("the code is not the one of this version of fpmonitor")
+    try:
+        content = strict_json(text[len(before) : -len(after)])
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not the lists of a decision: {error}") from error
+    return typed(content, _Lists, "a gate in JavaScript")
 
 
 def _read(text: str) -> PlainList:
     """Read a module: a site may read any allowed set, and a gate refuses all else."""
-    # Of other code nobody can tell what it answers.
-    if problems := _check(text):
-        raise InputError(f"not a gate in JavaScript: {problems[0]}")
-    before, after = _code().split(_PLACE)
-    content = json.loads(text[len(before) : -len(after)])
-    found = typed(content, _Lists, "a gate in JavaScript")
+    found = _lists_of(text)
     return PlainList(
         # Where nothing is allowed, a site still reads the empty set.
         together=tuple(dict.fromkeys(tuple(sorted({*apis})) for apis in found.allow or [[]])),
         named=frozenset(found.policy.get("candidates", ())),
+        names=found.names,
     )
 
 

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.export.effect import left_readable, left_unchanged
 from fpmonitor.export.enforce import ControlExporter
-from fpmonitor.export.exporter import Exporter, PlainExporter
+from fpmonitor.export.exporter import Exporter, PlainExporter, PlainList
 from fpmonitor.export.headline import scope_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from fpmonitor.decide.decision import ApiSet, Decision
-
-
-class Left(NamedTuple):
-    """Candidates that a site reads together, at most and at least: a list may coarsen some."""
-
-    most: ApiSet
-    least: ApiSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListInUse:
     """What a list leaves readable."""
 
-    left: tuple[Left, ...]  # One for each combination that the list lets a site read.
+    # Candidates that a site reads together, at most and at least, as a list may coarsen some: one
+    # pair for each combination that the list lets it read.
+    left: tuple[tuple[ApiSet, ApiSet], ...]
     # APIs that it lets sites read and that are no candidates, so that nothing is known of them.
     strangers: tuple[str, ...]
     notes: tuple[str, ...]  # Slips of the list, and what it is about.
@@ -58,19 +51,19 @@ def read_in_use(
         )
         scope = scope_of(decision, exporter.product)
         return ListInUse(
-            left=(Left(at_most, at_least),), strangers=(), notes=(*reading.problems, scope)
+            left=((at_most, at_least),), strangers=(), notes=(*reading.problems, scope)
         )
     if not isinstance(exporter, PlainExporter) or exporter.read is None:
         raise InputError(f"{name}: lists of this format cannot be read back")
     if site is not None:
         raise InputError(f"{name} is not for single sites", hint="omit --site")
     plain = exporter.read(text)
-    known, strangers = _as_candidates(decision, chain(plain.named, *plain.together))
+    known, strangers = _as_candidates(decision, plain)
     unnamed = sorted({*decision.policy.candidates} - {*chain(*known.values())})
     left = []
     for apis in plain.together:
         most = tuple(sorted({*chain(*(known.get(api, ()) for api in apis)), *unnamed}))
-        left.append(Left(most, most))
+        left.append((most, most))
     notes = [f"{api}: not in the list, so it counts as readable" for api in unnamed]
     exposed = {*chain(*plain.together)}
     return ListInUse(
@@ -80,15 +73,16 @@ def read_in_use(
     )
 
 
-def _as_candidates(
-    decision: Decision, apis: Iterable[str]
-) -> tuple[dict[str, set[str]], list[str]]:
+def _as_candidates(decision: Decision, plain: PlainList) -> tuple[dict[str, set[str]], list[str]]:
     """Return name -> the candidates that it means, and names that mean none."""
     known: dict[str, set[str]] = {}
     strangers = []
-    for api in dict.fromkeys(apis):
+    for api in dict.fromkeys(chain(plain.named, *plain.together)):
+        # Where a list takes a name for another API than was decided, its readers expose that one.
+        taken_for = plain.names.get(api, api)
+        is_as_decided = taken_for in {api, decision.means(api)}
         try:
-            known[api] = decision.named([api])
+            known[api] = decision.named({api} if is_as_decided else {api, taken_for})
         except (InputError, UnknownNameError):
             strangers.append(api)
     return known, sorted(strangers)

@@ -12,6 +12,7 @@ from typing import Any
 from fpmonitor.export.controls import Control, controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec
 from fpmonitor.export.exporter import ParsedList, site_matches
+from fpmonitor.safe_files import strict_json
 
 FAMILY = "jshelter"
 _LEVEL = "fpm"
@@ -45,21 +46,21 @@ def _write(order: ListSpec) -> str:
 def _read(text: str, site: str | None) -> ParsedList:
     """Read a configuration; built-in levels are not known and count as nothing."""
     try:
-        content = json.loads(text)
+        content = strict_json(text, may_repeat=True)
         levels = content["custom_levels"]
         # What holds on all sites is what all levels do; and on one what all do that name it, since
-        # which of them JShelter takes does not depend on their order.
-        level_ids = [
-            entry["level_id"]
+        # which of them JShelter takes does not depend on their order. What its popup changes for a
+        # site comes over the level.
+        chosen = [
+            levels.get(entry["level_id"], {}) | (entry.get("tweaks") or {})
             for domain, entry in content.get("domains", {}).items()
             if site is None or site_matches(site, domain)
         ]
-        if site is None or not level_ids:
-            level_ids.append(content.get("__default__"))
+        if site is None or not chosen:
+            chosen.append(levels.get(content.get("__default__"), {}))
         problems = [slip for name, level in levels.items() for slip in _slips(name, level)]
         if content.get("version") != _VERSION:
             problems.append(f"version is not {_VERSION}; JShelter may convert or reset it")
-        chosen = [levels.get(level_id, {}) for level_id in level_ids]
         controls = tuple(
             control
             for control in controls_of([FAMILY])

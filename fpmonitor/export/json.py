@@ -13,7 +13,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.export.exporter import PlainExporter, PlainList
 from fpmonitor.export.headline import scope_of
 from fpmonitor.export.lists import api_actions
-from fpmonitor.safe_files import typed, untyped
+from fpmonitor.safe_files import strict_json, typed, untyped
 from fpmonitor.vocabulary import known_apis
 
 if TYPE_CHECKING:
@@ -78,12 +78,13 @@ class _Members(msgspec.Struct):
     withheld: list[str]
     no_evidence: dict[str, str] = {}
     allowed_sets: list[list[str]] = []
+    names: dict[str, str] = {}
 
 
 def _read(text: str) -> PlainList:
     """Read a list, also one of before: programs may carry out `exposed`, or an allowed set."""
     try:
-        content = json.loads(text)
+        content = strict_json(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON: {error}") from error
     if isinstance(content, dict) and "exposed" not in content:
@@ -97,6 +98,7 @@ def _read(text: str) -> PlainList:
         together=tuple(together),
         named=frozenset({*found.exposed, *withheld}),
         problems=tuple(f"{api}: exposed and withheld" for api in both),
+        names=found.names,
     )
 
 

@@ -31,6 +31,7 @@ _FIELD = re.compile(rf"{FAMILY}:[ \t]*(?P<value>.*)", re.IGNORECASE)
 _CONFIGURED = re.compile(
     r"\badd_header\b|^[ \t]*(?:header[ \t]|<)|\{[ \t\r]*$", re.IGNORECASE | re.MULTILINE
 )
+_RESPONSE = re.compile(r"^HTTP/[\d.]+[ \t]+\d{3}\b", re.MULTILINE)
 _HEADERS = re.compile(r"^[ \t]*(?:[\w-]+:\s|#)", re.MULTILINE)
 _KEYWORDS = {"*", "self", "src"}
 
@@ -68,10 +69,12 @@ def _write(order: ListSpec) -> str:
 def _read(text: str, site: str | None) -> ParsedList:  # noqa: ARG001 -- headers are the site's own
     """Read headers, a snippet of a web server's configuration, or the bare policy."""
     if _CONFIGURED.search(text):
-        sent = sent_everywhere(text, FAMILY)
-        found = _read_policy(", ".join(sent.values)) if sent.values else ParsedList(controls=())
-        return replace(found, problems=(*sent.problems, *found.problems))
-    fields = filter(None, map(_FIELD.match, map(str.strip, lines_of(text))))
+        values, problems = sent_everywhere(text, FAMILY)
+        found = _read_policy(", ".join(values)) if values else ParsedList(controls=())
+        return replace(found, problems=(*problems, *found.problems))
+    # Of several responses the page is the last: others send elsewhere, or ask for a password.
+    last = _RESPONSE.split(text)[-1]
+    fields = filter(None, map(_FIELD.match, map(str.strip, lines_of(last))))
     values = [found["value"] for found in fields]
     if not values and text.strip() and not _HEADERS.search(text):
         values = [text.strip()]

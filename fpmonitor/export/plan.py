@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from fpmonitor.export.controls import Control, Product
     from fpmonitor.export.effect import Teller
 
-_Price = tuple[int, int]
+    _Price = tuple[int, int]
+    _Priced = tuple[_Price, tuple[Control, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,16 +55,16 @@ def cheapest_plan(decision: Decision, controls: Sequence[Control], product: Prod
         one: tuple(c for c in controls if not still_told([one], [c], product))
         for one in chain(*needed.values())
     }
-    search = _Search(hiders)
+    best: _Priced | None = None
     # The largest first: beside them little has to be hidden, and a low price cuts off the rest.
     for allowed in sorted([*decision.allow, ()], key=len, reverse=True):
         blocked = chain(*(needed[api] for api in candidates if api not in allowed))
         # What the same controls hide, is hidden together.
         alike = {hiders[one]: one for one in dict.fromkeys(blocked)}
-        search.hide(list(alike.values()), ())
-    if search.best is None:
+        best = _completed((), list(alike.values()), hiders, best)
+    if best is None:
         return None
-    return plan_of(decision, sorted(search.best, key=controls.index), product)
+    return plan_of(decision, sorted(best[1], key=controls.index), product)
 
 
 def plan_of(decision: Decision, controls: Iterable[Control], product: Product) -> Plan:
@@ -83,27 +84,27 @@ def _changed(controls: Iterable[Control]) -> list[str]:
     return changed_by(controls, {api for control in controls for api in control.effects})
 
 
-class _Search:
-    """Branch and bound over controls; prices only grow, so that a costly start is given up."""
+def _completed(
+    chosen: tuple[Control, ...],
+    open_apis: Sequence[Teller],
+    hiders: Mapping[Teller, Sequence[Control]],
+    best: _Priced | None,
+) -> _Priced | None:
+    """Complete the controls `chosen` so that they hide all that is open, if cheaper than the best.
 
-    def __init__(self, hiders: Mapping[Teller, Sequence[Control]]) -> None:
-        self.best: tuple[Control, ...] | None = None
-        self._hiders = hiders
-        self._price: _Price | None = None
-
-    def hide(self, apis: Sequence[Teller], chosen: tuple[Control, ...]) -> None:
-        """Complete the controls `chosen` so that they hide all of `apis`, if that is cheaper."""
-        price = _price_of(chosen)
-        if self._price is not None and price >= self._price:
-            return
-        open_apis = [api for api in apis if not set(self._hiders[api]) & set(chosen)]
-        if not open_apis:
-            self.best, self._price = chosen, price
-            return
-        # Where there is least choice the search branches least.
-        hardest = min(open_apis, key=lambda api: len(self._hiders[api]))
-        for control in sorted(self._hiders[hardest], key=lambda c: _price_of((*chosen, c))):
-            self.hide(open_apis, (*chosen, control))
+    Branch and bound: prices only grow, so that a costly start is given up.
+    """
+    price = _price_of(chosen)
+    if best is not None and price >= best[0]:
+        return best
+    if not open_apis:
+        return price, chosen
+    # Where there is least choice the search branches least.
+    hardest = min(open_apis, key=lambda api: len(hiders[api]))
+    for control in sorted(hiders[hardest], key=lambda one: _price_of((*chosen, one))):
+        left = [api for api in open_apis if control not in hiders[api]]
+        best = _completed((*chosen, control), left, hiders, best)
+    return best
 
 
 def _price_of(controls: Sequence[Control]) -> _Price:

@@ -13,22 +13,32 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# What Caddy fills in, `{uri}`, opens no block.
+# What Caddy fills in, `{uri}`, opens no block. Quotes and comments begin where a word does: behind
+# `/a#b` a block goes on, and `o'brien` is a word.
 _PIECE = re.compile(
-    r"""\"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|\#[^\n]*|\{[^\s{};"'\#]+\}|[{};\n]|[^"'{};\#\n]+""",
+    r"""(?<![^\s{};])(?:"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|`[^`]*`?|\#[^\n]*)"""
+    r"""|\{[^\s{};"'\#]+\}|[{};\n]|[^"'`{};\#\n]+|["'`\#]""",
     re.DOTALL,
 )
+# Servers differ in where these end: a comment with a backslash, in Apache below it, and texts.
+_DOUBTFUL = re.compile(r"^[ \t]*\#.*\\\r?$|[ \t]<<\w+[ \t\r]*$", re.MULTILINE)
 _ADDED = re.compile(r"add_header\s+[\"']?(?P<name>[\w-]+)", re.IGNORECASE)
 _CATCH_ALL = re.compile(r"location\s+/", re.IGNORECASE)
 _HOST = re.compile(r"<VirtualHost\b.*", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?:localhost\b|[^\s(&@<]*[.:$*]).*", re.IGNORECASE | re.DOTALL)
-# Other blocks of Apache and Caddy send a header from a part of a site alone, or under a condition.
-_WHOLE = re.compile(r"header|<IfModule\s+[^!\s].*", re.IGNORECASE)
+# Other blocks of Apache and Caddy send a header from a part of a site alone, or under a condition:
+# without these modules there is no header, or no site.
+_WHOLE = re.compile(
+    r"header|<IfModule\s+[\"']?(?:mod_)?(?:headers|ssl)(?:\.c|_module)[\"']?\s*>", re.IGNORECASE
+)
+_SNIPPET = re.compile(r"\((?P<name>[^\s()]+)\)")  # of Caddy
+# What an authority asks for there before it certifies a name is no page.
+_CHALLENGES = re.compile(r"location\s+(?:\^~\s+)?/\.well-known/acme-challenge", re.IGNORECASE)
 _CLEARED = re.compile(
     r"(?:more_clear_headers\b|(?:header(?:_down)?\s+(?:\S+\s+)?)?-).*\*|add_header_inherit\s+off",
     re.IGNORECASE,
 )
-_INCLUDED = re.compile(r"(?:include|includeoptional|import)\s", re.IGNORECASE)
+_INCLUDED = re.compile(r"(?:include|includeoptional|import)\s+(?P<name>\S+)", re.IGNORECASE)
 # A block with one of these has no pages, unless something else comes before it.
 _RETURNED = re.compile(
     r"return\s+(?:30[12378]|4\d\d)\b|redir\s+https?://"
@@ -39,18 +49,6 @@ _BEFORE = re.compile(r"rewrite|proxy", re.IGNORECASE)
 _LACKS = "pages come without the header, so it counts as not sent"
 _ALONE = "a block with headers of its own sends none of those above"
 _SEVERAL = "the header is set several times, with other values"
-
-
-class Sent(NamedTuple):
-    """What a configuration sends of one header."""
-
-    values: tuple[str, ...]  # All that every page has; browsers join them.
-    problems: tuple[str, ...] = ()
-
-
-class _Setting(NamedTuple):
-    value: str
-    always: bool  # Also with pages of errors.
 
 
 class _Block(NamedTuple):
@@ -66,13 +64,20 @@ class _Statement(NamedTuple):
     block: _Block
 
 
-def sent_everywhere(text: str, header: str) -> Sent:
-    """Read which values of a header every page has; none where that is in doubt."""
+def sent_everywhere(text: str, header: str) -> tuple[Sequence[str], Sequence[str]]:
+    """Read which values of a header every page has, which browsers join, and what is wrong.
+
+    None where that is in doubt.
+    """
+    if doubtful := _doubtful(text):
+        line = text.count("\n", 0, doubtful.start()) + 1
+        return (), [f"line {line}: servers differ in where it ends, so nothing is read"]
     statements, blocks = _parse(text)
+    own = {one.head for one in blocks if _SNIPPET.fullmatch(one.head)}
     problems = [
         f"line {one.number}: takes in another file, which is not read here"
         for one in statements
-        if _INCLUDED.match(one.text)
+        if (taken_in := _INCLUDED.match(one.text)) and f"({taken_in['name']})" not in own
     ]
     values: dict[int, list[str]] = {}  # by block
     named = re.compile(rf"(?<!\w){header}(?![\w-])", re.IGNORECASE)
@@ -80,27 +85,31 @@ def sent_everywhere(text: str, header: str) -> Sent:
     hidden = re.compile(rf"[a-z]+_hide_header\s+[\"']?{header}[\"']?", re.IGNORECASE)
     for one in statements:
         if _CLEARED.match(one.text):
-            return Sent((), (*problems, f"line {one.number}: may take the header away"))
+            return (), [*problems, f"line {one.number}: may take the header away"]
         if not named.search(one.text) or hidden.fullmatch(one.text):
             continue
         setting = _setting(one, header)
         if setting is None:
             found = f"line {one.number}: not understood, so the header counts as not sent"
-            return Sent((), (*problems, found))
-        if not setting.always:
+            return (), [*problems, found]
+        value, always = setting
+        if not always:
             problems.append(f"line {one.number}: pages of errors come without it (no `always`)")
-        values.setdefault(one.block.number, []).append(setting.value)
+        values.setdefault(one.block.number, []).append(value)
     if not values:
-        return Sent((), tuple(problems))
+        return (), problems
     is_nginx = any(_ADDED.match(one.text) for one in statements)
     lacking = (_lacking_in_nginx if is_nginx else _lacking)(statements, blocks, values)
     if lacking:
-        return Sent((), (*problems, lacking))
-    return Sent(tuple(next(iter(values.values()))), tuple(problems))
+        return (), [*problems, lacking]
+    return next(iter(values.values())), problems
 
 
-def _setting(one: _Statement, header: str) -> _Setting | None:
-    """Read a statement that sets the header, as each server words it; null where it does not."""
+def _setting(one: _Statement, header: str) -> tuple[str, bool] | None:
+    """Read a statement that sets the header, as each server words it; null where it does not.
+
+    The value, and whether pages of errors have it, too.
+    """
     name = rf"[\"']?{header}[\"']?"
     forms = [
         rf"(?P<nginx>add_header)\s+{name}",
@@ -116,7 +125,7 @@ def _setting(one: _Statement, header: str) -> _Setting | None:
             if found.get("nginx"):
                 always = value.endswith((" always", "\talways"))
                 value = value.removesuffix("always") if always else value
-            return _Setting(_unquoted(value), always)
+            return _unquoted(value), always
     return None
 
 
@@ -135,7 +144,8 @@ def _lacking_in_nginx(
         sent[one.number] = values.get(one.number, []) if one.number in added else sent[one.around]
     first = next(iter(values.values()))
     for one in _within_sites(blocks):
-        if one.number not in idle and sent[one.number] != first:
+        is_idle = one.number in idle or _CHALLENGES.match(one.head)
+        if not is_idle and sent[one.number] != first:
             alone = _ALONE if one.number in added else _LACKS
             return f"line {one.line}: {_SEVERAL if sent[one.number] else alone}"
     return ""
@@ -157,28 +167,52 @@ def _lacking(
     statements: Iterable[_Statement], blocks: Sequence[_Block], values: Mapping[int, list[str]]
 ) -> str:
     """Say where Apache or Caddy do not send the values; empty where every site does."""
-    site_of: dict[int, int] = {-1: 0}
+    site_of: dict[int, int] = {-1: 0}  # or the snippet around a block
     sites: list[_Block] = []
+    snippets: dict[str, int] = {}
     partial: set[int] = set()
+    # Where one block at the top is a site by its address, the others are, too, whatever their name.
+    is_of_sites = any(_ADDRESS.fullmatch(one.head) for one in blocks if not one.around)
+    address = re.compile(r"[^(&<].*", re.DOTALL) if is_of_sites else _ADDRESS
     for one in blocks:
-        is_address = not one.around and bool(_ADDRESS.fullmatch(one.head))
+        is_snippet = not one.around and bool(_SNIPPET.fullmatch(one.head))
+        snippets |= {one.head: one.number} if is_snippet else {}
+        is_address = not one.around and bool(address.fullmatch(one.head))
         is_site = is_address or bool(_HOST.fullmatch(one.head))
         sites += [one] * is_site
-        site_of[one.number] = one.number if is_site else site_of[one.around]
+        is_apart = is_site or is_snippet
+        site_of[one.number] = one.number if is_apart else site_of[one.around]
         has_path = is_address and "/" in one.head.replace("://", "")
-        is_whole = is_site or not one.number or bool(_WHOLE.fullmatch(one.head))
+        is_whole = is_apart or not one.number or bool(_WHOLE.fullmatch(one.head))
         if has_path or not is_whole or one.around in partial:
             partial.add(one.number)
     for one in blocks:
         if one.number in values and one.number in partial:
             return f"line {one.line}: a part of the site alone, so the header counts as not sent"
     sending = {site_of[number] for number in values}
+    for each in statements:
+        taken_in = _INCLUDED.match(each.text)
+        if taken_in and each.block.number not in partial:
+            snippet = snippets.get(f"({taken_in['name']})")
+            sending |= {site_of[each.block.number]} if snippet in sending else set()
+    sending -= {*snippets.values()}
     passed = _redirecting(statements)
     for one in sites:
         if not (sending & {0, one.number} or one.number in passed):
             return f"line {one.line}: a site whose {_LACKS}"
+    if not sending:
+        return "no site sends the header"
     # One value is kept, and which is open.
     return _SEVERAL if len({*chain(*values.values())}) > 1 else ""
+
+
+def _doubtful(text: str) -> re.Match[str] | None:
+    """Find what one server takes for a comment or a text, and another one does not."""
+    for piece in _PIECE.finditer(text):
+        is_text = piece[0][0] in "\"'`" and "\n" in piece[0]
+        if is_text and {*"{}<"} & {*piece[0]}:
+            return piece
+    return _DOUBTFUL.search(text)
 
 
 def _redirecting(statements: Iterable[_Statement]) -> set[int]:

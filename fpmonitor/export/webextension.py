@@ -17,6 +17,7 @@ from fpmonitor.export.controls import controls_of
 from fpmonitor.export.enforce import ControlExporter, ListSpec
 from fpmonitor.export.exporter import ParsedList, site_matches
 from fpmonitor.export.gate_js import script_safe
+from fpmonitor.safe_files import canonical_text, strict_json
 
 FAMILY = "webextension"
 _PLACE = "/* what is withheld */ null"
@@ -76,7 +77,7 @@ def _write(order: ListSpec) -> str:
 
 def unpack(text: str) -> dict[str, str]:
     """Return the files of the extension: name -> text."""
-    files: dict[str, str] = json.loads(text)
+    files: dict[str, str] = strict_json(text, may_repeat=True)
     return files
 
 
@@ -84,7 +85,7 @@ def _read(text: str, site: str | None) -> ParsedList:
     """Read the files of an extension: the controls whose APIs it withholds on a site."""
     try:
         files = unpack(text)
-        manifest, rules = json.loads(files[_MANIFEST]), json.loads(files[_RULES])
+        manifest, rules = strict_json(files[_MANIFEST]), strict_json(files[_RULES])
         where = manifest["host_permissions"]
         here = where[0].removeprefix("*://").removesuffix("/*")
         restricted = None if here == _EVERYWHERE else here
@@ -100,9 +101,15 @@ def _read(text: str, site: str | None) -> ParsedList:
             for header in rule["action"].get("requestHeaders", ())
         }
         ours = _manifest(restricted, script)
-        edited = [name for name, value in ours.items() if manifest.get(name) != value]
+        # As texts: 1 is `true` in Python, and no browser loads an extension that has it there.
+        edited = [
+            name
+            for name, value in ours.items()
+            if canonical_text(manifest.get(name)) != canonical_text(value)
+        ]
         edited += sorted(manifest.keys() - ours.keys())
-        if edited or rules != _rules(headers, restricted, has_script=bool(withheld)):
+        own_rules = _rules(headers, restricted, has_script=bool(withheld))
+        if edited or canonical_text(rules) != canonical_text(own_rules):
             what = edited[0] if edited else _RULES
             return ParsedList(controls=(), problems=(f"{what}: not as this version writes it",))
         found = {*withheld, *headers}
@@ -110,8 +117,9 @@ def _read(text: str, site: str | None) -> ParsedList:
         return ParsedList(controls=(), problems=(f"not an extension: {error}",))
     if restricted is not None and not site_matches(site, restricted):
         found = set()
+    controls = controls_of([FAMILY])
     return ParsedList(
-        controls=tuple(one for one in controls_of([FAMILY]) if found.issuperset(one.effects))
+        controls=tuple(one for one in controls if found.issuperset((*one.effects, *one.also)))
     )
 
 

@@ -236,12 +236,9 @@ class UnaryEncoding:
         return np.asarray(check_bits(reports, self.values).sum(axis=0), dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class HashedReports:
-    """Reports of local hashing: each names its hash function and the noisy hash."""
-
-    seeds: NDArray[np.uint64]  # uint64, shape (users,): the functions.
-    hashes: NDArray[np.int64]  # int64, same shape, in `range(hash_range)`.
+# Reports of local hashing: their hash functions, uint64, shape (users,); and the noisy hashes,
+# int64, same shape, in `range(hash_range)`.
+HashedReports = tuple[NDArray[np.uint64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,15 +308,16 @@ class LocalHash:
         seeds = rng.integers(2**64, size=user_codes.shape, dtype=np.uint64)
         truth = hash_codes(seeds, user_codes, self.hash_range)
         noise = RandomisedResponse(self.hash_range, self.epsilon)
-        return HashedReports(seeds, noise.sample(truth, rng))
+        return seeds, noise.sample(truth, rng)
 
     def support_counts(self, reports: HashedReports) -> NDArray[np.int64]:
         """Count the reports that support each value, int64, shape (a,)."""
+        seeds, hashes = reports
         counts = np.zeros(self.values, dtype=np.int64)
         # Value by value: a cell for each user and value would not fit into memory.
         for value in range(self.values):
-            code = np.full(reports.seeds.shape, value)
-            matches = hash_codes(reports.seeds, code, self.hash_range) == reports.hashes
+            code = np.full(seeds.shape, value)
+            matches = hash_codes(seeds, code, self.hash_range) == hashes
             counts[value] = np.count_nonzero(matches)
         return counts
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +17,8 @@ from fpmonitor.ldp.mechanisms import StochasticMatrix
 from fpmonitor.policy import check_share
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from fpmonitor.ldp.priors import DirichletPrior
@@ -34,39 +35,13 @@ _CONDITION_ERROR = 1e-8
 _CELLS = 4_000_000
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class OptimalMatrix:
-    """The matrix of greatest asymptotic utility, and how it is mixed."""
-
-    matrix: StochasticMatrix  # The mechanism: a report is a set of values.
-    # Probability that a report is a set of 1, 2, ... values, shape (a - 1,), averaged over the
-    # values.
-    weights: NDArray[np.float64]
-    # By how much, at most, another matrix of the family exceeds the expected log determinant of the
-    # Fisher information, nats.
-    gap: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Family:
-    """Kinds of reports to mix: rows of a matrix, those that a symmetry makes alike together."""
-
-    rows: list[NDArray[np.float64]]  # Of each kind, shape (reports, a).
-    # Fisher information of each kind at the points of the prior, shape (kinds, points, a, a).
-    information: NDArray[np.float64]
-    # Sum of the rows of each kind over its reports, shape (kinds, columns); a single column where
-    # all are alike. The mixture sums to 1.
-    sums: NDArray[np.float64]
-    costs: NDArray[np.float64]  # `I(X; Y | P)` that each kind adds, nats, shape (kinds,).
-
-
 def optimal_matrix(
     prior: DirichletPrior,
     epsilon: float | None = None,
     *,
     privacy: float | None = None,
     rng: np.random.Generator,
-) -> OptimalMatrix:
+) -> tuple[StochasticMatrix, NDArray[np.float64]]:
     """Return the matrix of greatest asymptotic utility at an LDP level or an average privacy.
 
     Args:
@@ -74,6 +49,10 @@ def optimal_matrix(
         epsilon: LDP level, nats, above 0.
         privacy: Instead: average privacy `S_mu` that is kept at least, a share.
         rng: For the points of the prior at which the utility is averaged.
+
+    Returns:
+        The mechanism, a report of which is a set of values; and the probability that a report is a
+        set of 1, 2, ... values, shape (a - 1,), averaged over the values.
 
     Raises:
         PolicyError: The prior has too many values; a number is out of range, or both or neither is
@@ -110,17 +89,13 @@ def optimal_matrix(
         check_share("privacy", privacy)
         largest_cost = (1 - privacy) * prior.value_entropy_given_distribution
     points = sobol_distributions(prior, _POINTS, rng)
-    family = _family(prior, levels, points, alike=alike)
-    weights, gap = _best_mixture(family, largest_cost)
-    weighted_rows = [
-        weight * rows for weight, rows in zip(weights, family.rows, strict=True) if weight
-    ]
-    matrix = np.vstack(weighted_rows)
-    return OptimalMatrix(
-        matrix=StochasticMatrix(matrix / matrix.sum(axis=0)),
-        weights=_sizes(matrix, prior.mean),
-        gap=gap,
-    )
+    kinds = _kinds(prior, levels, alike=alike)
+    sums, costs = _conditions(prior, kinds, alike=alike)
+    information = np.array([_information(rows, points) for rows in kinds])
+    weights = _best_mixture(information, sums, costs, largest_cost)
+    weighted = zip(weights, kinds, strict=True)
+    matrix = np.vstack([weight * rows for weight, rows in weighted if weight])
+    return StochasticMatrix(matrix / matrix.sum(axis=0)), _sizes(matrix, prior.mean)
 
 
 def _sizes(matrix: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -131,17 +106,25 @@ def _sizes(matrix: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np
     return np.asarray(counted[1:], dtype=np.float64)
 
 
-def _family(
-    prior: DirichletPrior,
-    levels: tuple[float, ...],
-    points: NDArray[np.float64],
-    *,
-    alike: bool,
-) -> _Family:
+def _kinds(
+    prior: DirichletPrior, levels: tuple[float, ...], *, alike: bool
+) -> list[NDArray[np.float64]]:
+    """Kinds of reports to mix: rows of a matrix, those that a symmetry makes alike together."""
     rows = []
     for level, size in itertools.product(levels, range(1, prior.values)):
         sets = _subsets(prior.values, size, level)
         rows += [sets] if alike else [row[None, :] for row in sets]
+    return rows
+
+
+def _conditions(
+    prior: DirichletPrior, rows: Sequence[NDArray[np.float64]], *, alike: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the conditions of a mixture: sums and costs of each kind.
+
+    Sums are those of the rows over the reports, shape (kinds, columns), and a single column where
+    all are alike: the mixture sums to 1. Costs are what a kind adds to `I(X; Y | P)`, nats.
+    """
     # The mean probability of the value given such a report is 1: prior entropy is not lost.
     costs = []
     for row in rows:
@@ -155,8 +138,7 @@ def _family(
     else:
         # Kinds of single sets: the sum to 1 is a condition for each value.
         sums = np.array([row.sum(axis=0) for row in rows])
-    information = np.array([_information(row, points) for row in rows])
-    return _Family(rows, information, sums, np.maximum(np.array(costs), 0.0))
+    return sums, np.maximum(np.array(costs), 0.0)
 
 
 def _information(rows: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -171,21 +153,26 @@ def _information(rows: NDArray[np.float64], points: NDArray[np.float64]) -> NDAr
     return found
 
 
-def _best_mixture(family: _Family, largest_cost: float) -> tuple[NDArray[np.float64], float]:
-    """Weights of the kinds, and what they lack at most."""
-    conditions = family.sums
+def _best_mixture(
+    information: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    costs: NDArray[np.float64],
+    largest_cost: float,
+) -> NDArray[np.float64]:
+    """Weights of the kinds, given the Fisher information of each at the points of the prior."""
+    conditions = sums
     limits = np.ones(conditions.shape[1])
     if math.isfinite(largest_cost):
-        conditions = np.column_stack([conditions, family.costs])
+        conditions = np.column_stack([conditions, costs])
         limits = np.append(limits, largest_cost)
-    kinds, values = len(family.rows), family.information.shape[-1]
-    weights = np.full(kinds, 1.0) / (kinds * family.sums.mean())
+    kinds, values = len(sums), information.shape[-1]
+    weights = np.full(kinds, 1.0) / (kinds * sums.mean())
     multipliers = np.ones(len(limits))
     gap = math.inf
     slopes = prices = np.ones(kinds)
     for step in range(_STEPS):
-        inverse = np.linalg.inv(np.tensordot(weights, family.information, axes=1))
-        slopes = np.einsum("nij,gnji->g", inverse, family.information) / _POINTS
+        inverse = np.linalg.inv(np.tensordot(weights, information, axes=1))
+        slopes = np.einsum("nij,gnji->g", inverse, information) / _POINTS
         gains = weights * slopes
         multipliers = _multipliers(gains, conditions, limits, multipliers)
         prices = conditions @ multipliers
@@ -198,12 +185,12 @@ def _best_mixture(family: _Family, largest_cost: float) -> tuple[NDArray[np.floa
     if gap > 50 * _TOLERANCE:
         raise UndecidableError("matrix: no best one was found", hint="choose another level")
     # Less of these kinds tells more; the algorithm only tends to 0.
-    shares = weights * family.sums.mean(axis=1)
+    shares = weights * sums.mean(axis=1)
     least = _SMALL if math.isinf(largest_cost) else _SMALL / 10
     rare = (shares < least * shares.sum()) & (slopes < prices)
     weights = np.where(rare, 0.0, weights)
     weights[~rare] = _projected(weights[~rare], conditions[~rare], limits)
-    return weights, max(gap, 0.0)
+    return weights
 
 
 def _projected(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -446,7 +447,7 @@ def most_telling(api: str, values: int, epsilon: float) -> ApiPlan:
     if values > MAX_PLANNED_VALUES:
         return plan
     prior = DirichletPrior.jeffreys(values)
-    best = optimal_matrix(prior, epsilon, rng=np.random.default_rng(0)).matrix
+    best, _ = optimal_matrix(prior, epsilon, rng=np.random.default_rng(0))
     if _participation(best, prior) <= (found.participation or 0.0) * _NOTICEABLE:
         return plan
     return replace(
@@ -471,7 +472,7 @@ def participations_of(plan: ApiPlan) -> dict[str, float | None]:
     if plan.mechanism is None or plan.epsilon is None or plan.values > MAX_PLANNED_VALUES:
         return {"participation": None, "best_participation": None}
     prior = DirichletPrior.jeffreys(plan.values)
-    best = optimal_matrix(prior, plan.epsilon, rng=np.random.default_rng(0)).matrix
+    best, _ = optimal_matrix(prior, plan.epsilon, rng=np.random.default_rng(0))
     planned: Mechanism = best
     if plan.mechanism != MATRIX:
         hashes = () if plan.hash_range is None else (plan.hash_range,)
@@ -487,16 +488,9 @@ def _first_within_terms(
     series: Sequence[PureMechanism], is_within: Callable[[PureMechanism], bool]
 ) -> int | None:
     """Return the position of the first mechanism, of rising epsilon, that is within; bisects."""
-    low, high = 0, len(series) - 1
-    if not is_within(series[high]):
+    if not is_within(series[-1]):
         return None
-    while low < high:
-        middle = (low + high) // 2
-        if is_within(series[middle]):
-            high = middle
-        else:
-            low = middle + 1
-    return high
+    return bisect_left(series, x=True, hi=len(series) - 1, key=is_within)
 
 
 def _foreseen(

@@ -176,27 +176,6 @@ _HINT = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EstimatedValue:
-    """What reports tell of the probability of one value."""
-
-    value: int  # Its number, from 0.
-    # estimate, standard_error: Unbiased, so that it may be negative; of users drawn from the
-    # distribution.
-    estimate: float
-    standard_error: float
-    # lower, upper: Limits of the probabilities of all values, which hold together with probability
-    # 1 - delta.
-    lower: float
-    upper: float
-    # posterior_mean, posterior_lower, posterior_upper: Mean of the posterior, and the interval that
-    # leaves out delta / 2 on each side; null without draws, and for more than 12 bits or 1,000
-    # values.
-    posterior_mean: float | None
-    posterior_lower: float | None
-    posterior_upper: float | None
-
-
 def read_reports(path: Path, mechanism: Reported) -> dict[int, int]:
     """Read how many users sent each report, by its number; of bits, the lowest is value 0.
 
@@ -236,15 +215,19 @@ def estimate_values(
     delta: float,
     draws: int,
     rng: np.random.Generator,
-) -> list[EstimatedValue]:
+) -> list[dict[str, object]]:
     """Estimate the probabilities of the values: unbiased, limited, and by the posterior.
 
     Args:
         mechanism, prior: On the same values; the mechanism faithful.
         counts: As `read_reports` returns them.
-        delta: See `EstimatedValue`.
-        draws: From the posterior, by Gibbs sampling; 0 for none.
-        rng: Of the draws.
+        delta: Limits of the probabilities of all values hold together with probability 1 - delta.
+        draws, rng: How many from the posterior, by Gibbs sampling, and what draws them.
+
+    Returns:
+        A row for each value, from 0. Estimates may be negative; standard errors are of users drawn
+        from the distribution. The interval of the posterior, null where it cannot be drawn, leaves
+        out delta / 2 on each side.
     """
     users, values = sum(counts.values()), mechanism.values
     if isinstance(mechanism, UnaryEncoding | RandomisedResponse):
@@ -273,16 +256,16 @@ def estimate_values(
         )
     posterior_rows = [[None if np.isnan(one) else float(one) for one in line] for line in posterior]
     return [
-        EstimatedValue(
-            value=value,
-            estimate=float(estimates[value]),
-            standard_error=float(errors[value]),
-            lower=float(lower[value]),
-            upper=float(upper[value]),
-            posterior_mean=posterior_rows[0][value],
-            posterior_lower=posterior_rows[1][value],
-            posterior_upper=posterior_rows[2][value],
-        )
+        {
+            "value": value,
+            "estimate": float(estimates[value]),
+            "standard_error": float(errors[value]),
+            "lower": float(lower[value]),
+            "upper": float(upper[value]),
+            "posterior_mean": posterior_rows[0][value],
+            "posterior_lower": posterior_rows[1][value],
+            "posterior_upper": posterior_rows[2][value],
+        }
         for value in range(values)
     ]
 

@@ -56,7 +56,11 @@ def frame_log(frame: Frame | LazyFrame, name: str) -> Iterator[LogFile]:
             texts = table.cast({pl.Categorical: pl.String, pl.Enum: pl.String})
             # How a frame was put together must not change its bytes, by which it is known again.
             texts.rechunk().write_parquet(log.path)
-        except (ImportError, OSError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        # Polars panics at columns of Arrow of types that it has no name for, such as intervals.
+        except (
+            *(ImportError, OSError, TypeError, ValueError),
+            *(pl.exceptions.PolarsError, pl.exceptions.PanicException),
+        ) as error:
             raise InputError(
                 f"{name}: not a frame that can be stored ({excerpt(str(error))})",
                 hint="columns must be text, numbers, times or lists; pandas needs pyarrow for this",

@@ -72,7 +72,6 @@ if TYPE_CHECKING:
     from fpmonitor.lookout.settings import WatchSettings
     from fpmonitor.monitor import Monitor
     from fpmonitor.population.population import Population
-    from fpmonitor.store.watching import HostAhead
 
 _FALSE_CAUSES = 0.01
 _NUMBERS = re.compile(r"\d+")
@@ -358,7 +357,9 @@ class Look:
             gap = report.until
         return [] if gap is None else [problem("no logs", f"{gap:%Y-%m-%d}", by=by)]
 
-    def _in_the_future(self, users: int, hosts: Sequence[HostAhead]) -> list[Problem]:
+    def _in_the_future(
+        self, users: int, hosts: Sequence[tuple[int, Mapping[str, int]]]
+    ) -> list[Problem]:
         """Tell of visits whose clock is ahead, and of which log, where k users have such visits.
 
         A clock that stays wrong is told once. The users of a host are counted together: one that
@@ -368,10 +369,10 @@ class Look:
         if users:
             self.note(f"{users:,} users have visits of the future, which no window holds yet")
         told: dict[str, list[str]] = {}
-        for host in hosts:
-            if host.users >= k:
-                names = [self._name(log) for log, count in host.logs.items() if count >= k]
-                what = _NUMBERS.sub("*", self._name(next(iter(host.logs))))
+        for in_all, logs in hosts:
+            if in_all >= k:
+                names = [self._name(log) for log, count in logs.items() if count >= k]
+                what = _NUMBERS.sub("*", self._name(next(iter(logs))))
                 told.setdefault(what, []).extend(names)
         if users >= k and not told:
             return [problem("future", "visits", of="")]

@@ -57,10 +57,7 @@ class Delivery:
         """Try each batch once; return whether all with an address were acknowledged."""
         done = True
         silent: set[RecipientRole] = set()
-        unsent = self._shuffler.unsent()
-        # After reading them: a batch of a command beside the service may be of its own request.
-        self._shuffler.store.refresh()
-        for batch_id, ask_id in unsent.items():
+        for batch_id, ask_id in self._shuffler.unsent().items():
             name = self._shuffler.store.asks[ask_id].recipient
             if name not in self._recipients or name in silent or self._stopping:
                 continue

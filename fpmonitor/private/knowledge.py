@@ -169,10 +169,8 @@ class Knowledge:
         check_study_counts(study, self.counts, self.randomised)
         # At half of each set's share of delta; the other half is for its tails.
         self.estimates: dict[ApiSet, RandomisedApi] = {
-            apis: estimate(
-                study, answers.ask, apis, answers.counts, delta=self._delta(len(apis)) / 2
-            )
-            for apis, answers in self._randomised.items()
+            apis: estimate(study, ask, apis, tuples, delta=self._delta(len(apis)) / 2)
+            for apis, (ask, tuples) in self._randomised.items()
         }
         self._known = {*self.counts, *self.estimates}
         # Who answered a plain request is missing from no randomised one: it has users of its own.
@@ -245,7 +243,7 @@ class Knowledge:
             apis,
             answers,
             delta=self._delta(len(apis)) / 2,
-            rng=self._coins(apis, answers.counts),
+            rng=self._coins(apis, answers[1]),
         )
 
     def _coins(self, apis: ApiSet, tuples: Tuples) -> np.random.Generator:

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.composition import SizedTails
 from fpmonitor.ldp.exposure import ApiReports, randomised_limits
-from fpmonitor.ldp.mechanisms import HashedReports, LocalHash, Mechanism, StochasticMatrix
+from fpmonitor.ldp.mechanisms import LocalHash, Mechanism, StochasticMatrix
 from fpmonitor.ldp.planner import PROTOCOLS, ApiPlan, plan_api
 from fpmonitor.private.counts import ApiSet, projected
 from fpmonitor.private.study import (
@@ -65,12 +66,8 @@ class RandomisedApi:
     values: tuple[EstimatedShare, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RandomisedAnswers:
-    """Randomised answers on an API set: the request, and the number of users by tokens."""
-
-    ask: CollectionRequest
-    counts: Mapping[tuple[str, ...], int]
+# Randomised answers on an API set: the request, and the number of users by tokens.
+RandomisedAnswers: TypeAlias = "tuple[CollectionRequest, Mapping[tuple[str, ...], int]]"
 
 
 def mechanism_of(plan: Randomisation) -> Mechanism:
@@ -172,12 +169,11 @@ def with_parts(
     A user draws one report on an API, so that reports on a part are those of the whole.
     """
     known = dict(randomised)
-    for apis, answers in randomised.items():
+    for apis, (ask, counts) in randomised.items():
         for size in range(1, len(apis)):
             for part in itertools.combinations(apis, size):
                 places = [apis.index(api) for api in part]
-                counts = projected(answers.counts, places)
-                known.setdefault(part, RandomisedAnswers(ask=answers.ask, counts=counts))
+                known.setdefault(part, (ask, projected(counts, places)))
     return known
 
 
@@ -195,16 +191,17 @@ def ranked_values(
         delta: Tolerated probability that any of the tails fails, in (0, 1).
         rng: Splits the answers: the other half must not know by which order it is counted.
     """
-    plans = [answers.ask.randomise[api] for api in apis]
-    tokens = sorted(answers.counts)
-    counts = np.array([answers.counts[token] for token in tokens], dtype=np.int64)
+    ask, by_token = answers
+    plans = [ask.randomise[api] for api in apis]
+    tokens = sorted(by_token)
+    counts = np.array([by_token[token] for token in tokens], dtype=np.int64)
     # A coin for each user, not half of each count: both halves are independent draws then.
     first = rng.binomial(counts, 0.5)
     halves = [dict(zip(tokens, half.tolist(), strict=True)) for half in (first, counts - first)]
     listed = np.flatnonzero(~_rest_of(plans))
     if not listed.size or not all(sum(half.values()) for half in halves):
         return [], SizedTails(sizes=np.ones(1), tails=np.ones(1))
-    ranking, held_out = (_reports_of(study, answers.ask, apis, half) for half in halves)
+    ranking, held_out = (_reports_of(study, ask, apis, half) for half in halves)
     order = listed[np.argsort(-ranking.frequencies()[listed], kind="stable")]
     # Each size costs a share of delta: few, and none far from the best one.
     sizes = np.unique(np.geomspace(1, listed.size, 4 * listed.size.bit_length()).round())
@@ -301,7 +298,7 @@ def _hash_support(mechanism: LocalHash, users: Mapping[str, int]) -> NDArray[np.
     parts = [token[1:].split(".") for token in users for _ in range(users[token])]
     seeds = np.array([int(seed, 16) for seed, _ in parts], dtype=np.uint64)
     hashes = np.array([int(hash_text) for _, hash_text in parts], dtype=np.int64)
-    return mechanism.support_counts(HashedReports(seeds, hashes))
+    return mechanism.support_counts((seeds, hashes))
 
 
 def plan_randomisation(

@@ -96,27 +96,27 @@ class Recipient(KeyHolder):
                 others may be lost; the batch can be taken later, with the right keys.
             InputError: The request is unknown; nothing is counted.
         """
-        batch = decode_batch(data)
-        forms = self._forms_of(batch.ask)
+        ask_id, batch_id, frames = decode_batch(data)
+        forms = self._forms_of(ask_id)
         if forms is None:
             raise InputError(
                 f"batch: answers a request that the {self.ring.role} does not know",
                 hint=f"publish the request to the {self.ring.role}, too",
             )
         # Outside of the transaction, which keeps all others from the store.
-        checked = [self._checked(frame, batch.ask, forms) for frame in batch.frames]
+        checked = [self._checked(frame, ask_id, forms) for frame in frames]
         outcomes: Counter[Outcome] = Counter()
         counts: Counter[tuple[int, tuple[str, ...]]] = Counter()
         with self.store.transaction():
-            if not self.store.run("private/receive", id=batch.id):
-                return self._taken_before(batch.ask, len(checked))
+            if not self.store.run("private/receive", id=batch_id):
+                return self._taken_before(ask_id, len(checked))
             if not drop:
                 _check_keys(checked)
-            answered = Counter(dict(self.store.rows("private/answers", ask=batch.ask)))
+            answered = Counter(dict(self.store.rows("private/answers", ask=ask_id)))
             for found in checked:
                 if isinstance(found, str):
                     outcomes[found] += 1
-                elif not self._is_new(batch.ask, found.nonce):
+                elif not self._is_new(ask_id, found.nonce):
                     outcomes["replayed"] += 1
                 # More answers cannot come from different users.
                 elif answered[found.set_index] >= self.store.study.population:
@@ -125,8 +125,8 @@ class Recipient(KeyHolder):
                     answered[found.set_index] += 1
                     outcomes["accepted"] += 1
                     counts[found.set_index, found.tokens] += 1
-            self._count(batch.ask, counts)
-            self.store.add_to_tally(batch.ask, outcomes)
+            self._count(ask_id, counts)
+            self.store.add_to_tally(ask_id, outcomes)
         self.store.wipe_log()
         return Receipt.of(outcomes)
 

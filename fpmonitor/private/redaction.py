@@ -140,20 +140,14 @@ def plan_from_marginals(
     price = [(weights or {}).get(api, 1.0) for api in apis]
     if (before := knowledge.promise(apis).upper) <= study.budget:
         return _nothing_to_do(knowledge.counts, apis, before, "marginals")
-    ranked = [_Ranked.of(knowledge.counts[api,], study.k) for api in apis]
-    ways = _ways(ranked, price, knowledge.cell, study.budget, closed=setting == "fixed")
-    if not ways.outside.size:
-        raise UndecidableError(
-            "the limit is above the budget even with everything redacted",
-            hint="raise the budget, or collect from more users",
-        )
-    slack = study.budget - knowledge.cell * ways.sizes
-    most = slack if setting == "fixed" else np.zeros_like(slack)
-    kept_counts, shown, size = _best_way(ranked, price, ways, most)
+    tokens, ranked = zip(*(_ranked(knowledge.counts[api,], study.k) for api in apis), strict=True)
+    closed = setting == "fixed"
+    kept_counts, shown, size = _best_way(ranked, price, knowledge.cell, study.budget, closed=closed)
     keep = {
-        api: one.tokens[:number] for api, one, number in zip(apis, ranked, kept_counts, strict=True)
+        api: ranking[:number]
+        for api, ranking, number in zip(apis, tokens, kept_counts, strict=True)
     }
-    per_api, rules = _rules(knowledge.counts, keep, suspicion, closed=setting == "fixed")
+    per_api, rules = _rules(knowledge.counts, keep, suspicion, closed=closed)
     after = knowledge.cell * size + shown
     return RedactionPlan(
         apis=apis,
@@ -167,60 +161,62 @@ def plan_from_marginals(
     )
 
 
+def _ranked(tuples: Tuples, k: int) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """Return the tokens of an API that may be kept, those of `k` reports, most frequent first.
+
+    With them the share of the users outside of the first `r`, float64, shape (tokens + 1,).
+    """
+    frequent = sorted((-n, token) for (token,), n in tuples.items() if n >= k)
+    ranked = [(token, -n) for n, token in frequent if token != REDACTED]
+    users = sum(tuples.values())
+    covered_users = np.cumsum([0, *(n for _, n in ranked)])
+    return tuple(token for token, _ in ranked), (users - covered_users) / users
+
+
 def _best_way(
-    ranked: Sequence[_Ranked], price: Sequence[float], ways: _Ways, most: NDArray[np.float64]
+    ranked: Sequence[NDArray[np.float64]],
+    price: Sequence[float],
+    cell: float,
+    budget: float,
+    *,
+    closed: bool,
 ) -> tuple[Sequence[int], float, float]:
     """How many tokens of each API to keep, the share shown beyond, and joint values."""
+    sizes, outside, kept = _ways(ranked, price, cell, budget, closed=closed)
+    if not outside.size:
+        raise UndecidableError(
+            "the limit is above the budget even with everything redacted",
+            hint="raise the budget, or collect from more users",
+        )
+    most = budget - cell * sizes if closed else np.zeros_like(sizes)
     # What the slack can save at most decides which ways are worth a closer look.
-    promising = np.argsort(ways.outside - max(price) * most, kind="stable")[:_CLOSER_LOOKS]
-    kept_counts, shown, _, size = min(
-        (
-            (*_restored(ranked, price, ways.kept[at], float(most[at])), float(ways.sizes[at]))
-            for at in promising
-        ),
-        key=lambda one: (one[2], one[1]),
+    promising = np.argsort(outside - max(price) * most, kind="stable")[:_CLOSER_LOOKS]
+    ways = (
+        (*_restored(ranked, price, kept[at], float(most[at])), float(sizes[at])) for at in promising
     )
+    kept_counts, shown, _, size = min(ways, key=lambda one: (one[2], one[1]))
     return kept_counts, shown, size
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranked:
-    """Tokens of an API that may be kept, the most frequent first."""
-
-    tokens: tuple[str, ...]  # Those of at least `k` reports.
-    # float64, shape (tokens + 1,): share of the users outside of the first `r`.
-    outside: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, tuples: Tuples, k: int) -> _Ranked:
-        """Return the ranked tokens of the counts of a single API."""
-        frequent = sorted((-n, token) for (token,), n in tuples.items() if n >= k)
-        ranked = [(token, -n) for n, token in frequent if token != REDACTED]
-        users = sum(tuples.values())
-        covered_users = np.cumsum([0, *(n for _, n in ranked)])
-        return cls(tuple(token for token, _ in ranked), (users - covered_users) / users)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ways:
-    """Choices of numbers of kept tokens: joint values, weighted share outside, tokens by API."""
-
-    sizes: NDArray[np.float64]
-    outside: NDArray[np.float64]
-    kept: NDArray[np.int64]
-
-
 def _ways(
-    ranked: Sequence[_Ranked], price: Sequence[float], cell: float, budget: float, *, closed: bool
-) -> _Ways:
-    """Return the undominated choices of kept tokens within the budget; at most 2,000."""
-    ways = _Ways(np.ones(1), np.zeros(1), np.empty((1, 0), dtype=np.int64))
+    ranked: Sequence[NDArray[np.float64]],
+    price: Sequence[float],
+    cell: float,
+    budget: float,
+    *,
+    closed: bool,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return the undominated choices of kept tokens within the budget; at most 2,000.
+
+    These are the joint values of each, the weighted share of users outside, and the tokens by API.
+    """
+    sizes, outside, kept = np.ones(1), np.zeros(1), np.empty((1, 0), dtype=np.int64)
     for one, weight in zip(ranked, price, strict=True):
-        numbers = np.arange(one.outside.size)
+        numbers = np.arange(one.size)
         # Where everything that was seen is kept, nobody sends `redacted`.
-        all_kept = closed & (one.outside <= 0) & (numbers > 0)
-        sizes = np.multiply.outer(ways.sizes, numbers + 1 - all_kept).ravel()
-        outside = np.add.outer(ways.outside, weight * one.outside).ravel()
+        all_kept = closed & (one <= 0) & (numbers > 0)
+        sizes = np.multiply.outer(sizes, numbers + 1 - all_kept).ravel()
+        outside = np.add.outer(outside, weight * one).ravel()
         before, number = np.divmod(np.arange(sizes.size), numbers.size)
         order = np.lexsort((outside, sizes))
         order = order[cell * sizes[order] <= budget]
@@ -228,13 +224,13 @@ def _ways(
         order = order[outside[order] < earlier]
         if order.size > _MOST_POINTS:
             order = order[np.linspace(0, order.size - 1, _MOST_POINTS).astype(np.int64)]
-        kept_counts = np.column_stack([ways.kept[before[order]], number[order]])
-        ways = _Ways(sizes[order], outside[order], kept_counts)
-    return ways
+        kept = np.column_stack([kept[before[order]], number[order]])
+        sizes, outside = sizes[order], outside[order]
+    return sizes, outside, kept
 
 
 def _restored(
-    ranked: Sequence[_Ranked],
+    ranked: Sequence[NDArray[np.float64]],
     price: Sequence[float],
     kept_counts: NDArray[np.int64],
     slack: float,
@@ -246,7 +242,7 @@ def _restored(
     """
     numbers, shown = kept_counts.tolist(), 0.0
     for at in sorted(range(len(ranked)), key=lambda at: -price[at]):
-        outside = ranked[at].outside
+        outside = ranked[at]
         # `outside` falls: the first place from which on those beyond fit into the slack.
         room = outside[numbers[at]] - (slack - shown)
         further = int(np.searchsorted(-outside, -room))
@@ -257,7 +253,7 @@ def _restored(
         shown += float(outside[numbers[at]] - outside[further])
         numbers[at] = further
     left = math.fsum(
-        weight * float(one.outside[number])
+        weight * float(one[number])
         for one, weight, number in zip(ranked, price, numbers, strict=True)
     )
     return tuple(numbers), shown, left
@@ -381,26 +377,29 @@ def _least_loss_among(
 ) -> RedactionPlan:
     """Lower the target until the rules hold for the users that judge them."""
     apis = tuple(chosen_on.columns)
-    judge = _Judge(study, setting)
-    before = judge.exposure(certified_on)
+    basis = "count" if setting == "fixed" else "certificate"
+    before = _exposure(study, setting, _groups_in(certified_on))
     counts: Counts = count_reports(chosen_on, [(api,) for api in apis])
     if before <= study.budget:
-        return _nothing_to_do(counts, apis, before, judge.basis)
+        return _nothing_to_do(counts, apis, before, basis)
     plans = []
     for target in _TARGETS:
-        greedy = _Greedy(study, chosen_on, price=price, suspicion=suspicion, judge=judge, rng=rng)
+        greedy = _Greedy(
+            study, chosen_on, price=price, suspicion=suspicion, setting=setting, rng=rng
+        )
         keep = greedy.kept_tokens(target * study.budget)
         per_api, rules = _rules(counts, keep, suspicion, closed=setting == "fixed")
         # In a population one draw is certified: each more would need its share of delta.
         draws = range(_DRAWS if setting == "fixed" else 1)
-        after = max(judge.exposure(redact_table(certified_on, rules, rng)) for _ in draws)
+        sent = (_groups_in(redact_table(certified_on, rules, rng)) for _ in draws)
+        after = max(_exposure(study, setting, groups) for groups in sent)
         plans.append(
             RedactionPlan(
                 apis=apis,
                 rules=rules,
                 before=before,
                 after=after,
-                basis=judge.basis,
+                basis=basis,
                 per_api=per_api,
                 loss=_loss(per_api, price),
                 within_budget=after <= study.budget,
@@ -411,29 +410,19 @@ def _least_loss_among(
     return plans[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Judge:
-    """Measures exposure: that of these users, or its upper limit in the population."""
+def _groups_in(user_tokens: pl.DataFrame) -> NDArray[np.integer[Any]]:
+    """Return the sizes of the groups of users by their tokens; `redacted` is an ordinary value."""
+    return user_tokens.group_by(user_tokens.columns).len()["len"].to_numpy()
 
-    study: Study
-    setting: Setting
 
-    @property
-    def basis(self) -> str:
-        return "count" if self.setting == "fixed" else "certificate"
-
-    def exposure(self, user_tokens: pl.DataFrame) -> float:
-        """Return the exposure of users by their tokens; `redacted` is an ordinary value."""
-        return self.of_groups(user_tokens.group_by(user_tokens.columns).len()["len"].to_numpy())
-
-    def of_groups(self, groups: NDArray[np.integer[Any]]) -> float:
-        """Return the exposure of users in groups of these sizes."""
-        spectrum = CountSpectrum.from_counts(groups.astype(np.int64))
-        if self.setting == "fixed":
-            return empirical_exposure(spectrum, self.study.k)
-        # One share of delta for the set as it is, one for each target.
-        delta = self.study.delta / (1 + len(_TARGETS))
-        return certified_limits(self.study, spectrum, delta=delta)[1]
+def _exposure(study: Study, setting: Setting, groups: NDArray[np.integer[Any]]) -> float:
+    """Return the exposure of users in groups of these sizes, or its limit in the population."""
+    spectrum = CountSpectrum.from_counts(groups.astype(np.int64))
+    if setting == "fixed":
+        return empirical_exposure(spectrum, study.k)
+    # One share of delta for the set as it is, one for each target.
+    delta = study.delta / (1 + len(_TARGETS))
+    return certified_limits(study, spectrum, delta=delta)[1]
 
 
 class _Greedy:
@@ -446,13 +435,13 @@ class _Greedy:
         *,
         price: Sequence[float],
         suspicion: float,
-        judge: _Judge,
+        setting: Setting,
         rng: np.random.Generator,
     ) -> None:
         self._apis = user_tokens.columns
         self._price = price
         self._suspicion = suspicion
-        self._judge = judge
+        self._study, self._setting = study, setting
         self._users = len(user_tokens)
         self._tokens: list[list[str]] = []
         self._codes: list[NDArray[np.int64]] = []
@@ -470,7 +459,7 @@ class _Greedy:
         self._may_keep = [numbers >= study.k for numbers in self._numbers]
         self._kept = [may.copy() for may in self._may_keep]
         # Groups of k in the population are smaller among the users of a sample.
-        scale = 1.0 if judge.setting == "fixed" else min(self._users / study.population, 1.0)
+        scale = 1.0 if setting == "fixed" else min(self._users / study.population, 1.0)
         self._small = max(2, math.ceil(study.k * scale))
 
     def kept_tokens(self, target: float) -> dict[str, list[str]]:
@@ -530,7 +519,7 @@ class _Greedy:
             cover = 1.0 if hopeless else cover_for(rare, self._suspicion)
             sent.append((np.where(keep_mask[codes], codes + 1, 0), cover))
         draws = [self._groups(sent, dice) for dice in self._dice]
-        exposures = [self._judge.of_groups(np.bincount(groups)) for groups in draws]
+        exposures = [_exposure(self._study, self._setting, np.bincount(one)) for one in draws]
         worst = int(np.argmax(exposures))
         return exposures[worst], draws[worst]
 

@@ -167,6 +167,8 @@ class _RoleService:
             self._refresh_keys()
             if needs_password:
                 self._guard.check(request)
+            # Only here: uploads see what was closed in their own transaction, and the rest, which
+            # anybody may ask for, need not read the store.
             if path.startswith("/asks"):
                 await self.refresh()
             return await handler(request)

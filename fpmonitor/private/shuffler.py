@@ -13,8 +13,8 @@ import hashlib
 import secrets
 import threading
 from collections import Counter, defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeAlias
 
 from fpmonitor.errors import FpmonitorError, InputError
 from fpmonitor.private.keys import (
@@ -52,14 +52,9 @@ class PoolFullError(FpmonitorError):
     """The store of the shuffler is full; uploads may be sent again later."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
-    """An upload without its outer layer; `refusal` is why it does not count."""
-
-    ask: bytes
-    digest: bytes = b""
-    frame: bytes = b""
-    refusal: Outcome | None = None
+# An upload without its outer layer: its request, and its row in the table of messages, or why it
+# does not count.
+_Message: TypeAlias = "tuple[bytes, dict[str, bytes] | Outcome]"
 
 
 class Shuffler(KeyHolder):
@@ -121,20 +116,22 @@ class Shuffler(KeyHolder):
                 yield self._message(upload)
         # What stands before it counts: a body may have the uploads of many users.
         except WireError:
-            yield _Message(NO_ASK, refusal="unreadable")
+            yield NO_ASK, "unreadable"
 
     def _message(self, upload: Upload) -> _Message:
         refusal = self._refusal(upload)
         if refusal is not None:
             # Anybody can make up ids: unknown ones share one row of the tally.
-            return _Message(upload.ask if refusal != "unknown ask" else NO_ASK, refusal=refusal)
+            return upload.ask if refusal != "unknown ask" else NO_ASK, refusal
         try:
             inner = open_message(upload.sealed, self._keys, "shuffler", upload.ask)
         except SealError:
-            return _Message(upload.ask, refusal="does not open")
+            return upload.ask, "does not open"
+        # A recipient could tell the senders of frames of another form from all others.
         if frame_form(inner) != self._inner_form:
-            return _Message(upload.ask, refusal="unreadable")
-        return _Message(upload.ask, upload_id(upload), inner)
+            return upload.ask, "unreadable"
+        row = {"ask": upload.ask, "digest": upload_id(upload), "frame": inner}
+        return upload.ask, row
 
     def _refusal(self, upload: Upload) -> Outcome | None:
         """Return why an upload need not be opened; None if it must be."""
@@ -150,12 +147,12 @@ class Shuffler(KeyHolder):
 
     def _kept(self, messages: Sequence[_Message]) -> Receipt:
         by_ask: defaultdict[bytes, Counter[Outcome]] = defaultdict(Counter)
-        opened: defaultdict[bytes, list[_Message]] = defaultdict(list)
-        for message in messages:
-            if message.refusal is None:
-                opened[message.ask].append(message)
+        opened: defaultdict[bytes, list[dict[str, bytes]]] = defaultdict(list)
+        for ask_id, found in messages:
+            if isinstance(found, dict):
+                opened[ask_id].append(found)
             else:
-                by_ask[message.ask][message.refusal] += 1
+                by_ask[ask_id][found] += 1
         for ask_id, group in opened.items():
             if self.store.is_closed(ask_id):
                 by_ask[ask_id]["closed ask"] += len(group)
@@ -166,25 +163,25 @@ class Shuffler(KeyHolder):
             self.store.add_to_tally(ask_id, {"held": outcomes["accepted"]})
         return Receipt.of(sum(by_ask.values(), Counter()))
 
-    def _keep(self, ask_id: bytes, messages: Sequence[_Message]) -> Counter[Outcome]:
+    def _keep(self, ask_id: bytes, rows: Sequence[dict[str, bytes]]) -> Counter[Outcome]:
         """Store messages that are new, as many as the population can send; count the outcomes."""
         room = self._most_messages(ask_id) - self.store.tally()[ask_id]["accepted"]
         # By digest, as the table is ordered; nothing is left of the order of arrival.
-        ordered = sorted(messages, key=lambda message: message.digest)
-        stored_count = self.store.run_many("private/hold", map(_held, ordered[:room]))
+        ordered = sorted(rows, key=itemgetter("digest"))
+        stored_count = self.store.run_many("private/hold", ordered[:room])
         outcomes: Counter[Outcome] = Counter()
         # One by one, as repetitions among the first ones have left room.
-        for message in ordered[room:]:
-            if not self.store.run("private/hold", **_held(message)):
+        for row in ordered[room:]:
+            if not self.store.run("private/hold", **row):
                 continue
             if stored_count < room:
                 stored_count += 1
             else:
-                self.store.run("private/drop_held", ask=ask_id, digest=message.digest)
+                self.store.run("private/drop_held", ask=ask_id, digest=row["digest"])
                 outcomes["above the population"] += 1
         outcomes["accepted"] = stored_count
         # All that have no other outcome.
-        outcomes["replayed"] = len(messages) - outcomes.total()
+        outcomes["replayed"] = len(rows) - outcomes.total()
         return outcomes
 
     def _most_messages(self, ask_id: bytes) -> int:
@@ -281,7 +278,10 @@ class Shuffler(KeyHolder):
 
     def unsent(self) -> Mapping[bytes, bytes]:
         """Return the batches that no recipient has acknowledged: request by id."""
-        return dict(self.store.rows("private/unsent"))
+        found = dict(self.store.rows("private/unsent"))
+        # After reading them: a batch of another process may be of a request of its own.
+        self.store.refresh()
+        return found
 
     def batch(self, batch_id: bytes) -> bytes | None:
         """Return the bytes of an unsent batch; None if it has been sent meanwhile."""
@@ -307,10 +307,6 @@ def _below_minimum(ask: CollectionRequest, messages: int, minimum: int) -> Confl
 def upload_bytes(study: Study) -> int:
     """Return the length of every upload of a study."""
     return ID_BYTES + sealed_bytes(sealed_bytes(study.report_bytes))
-
-
-def _held(message: _Message) -> dict[str, bytes]:
-    return {"ask": message.ask, "digest": message.digest, "frame": message.frame}
 
 
 def _keyed(ask_id: bytes, digests: Sequence[bytes]) -> Iterator[dict[str, bytes]]:

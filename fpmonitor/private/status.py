@@ -95,27 +95,25 @@ def status_of(role: Shuffler | Recipient) -> RoleStatus:
     if isinstance(role, Shuffler):
         waiting.update(role.unsent().values())
         minima = {ask_id: role.minimum(ask_id) for ask_id in store.asks}
-    added = store.added()
-    return RoleStatus(
-        role=role.ring.role,
-        asks=tuple(
+    added, states = store.added(), []
+    for ask_id, outcomes in tally.items():
+        ask, since = store.asks.get(ask_id), added.get(ask_id)
+        states.append(
             AskStatus(
                 id=ask_id.hex() or None,
-                epoch=store.asks[ask_id].epoch if ask_id in store.asks else None,
-                round=store.asks[ask_id].round if ask_id in store.asks else None,
-                recipient=store.asks[ask_id].recipient if ask_id in store.asks else None,
-                open=ask_id in store.asks and not store.is_closed(ask_id),
+                epoch=None if ask is None else ask.epoch,
+                round=None if ask is None else ask.round,
+                recipient=None if ask is None else ask.recipient,
+                open=ask is not None and not store.is_closed(ask_id),
                 messages=outcomes,
-                epsilon=store.asks[ask_id].epsilon if ask_id in store.asks else None,
+                epsilon=None if ask is None else ask.epsilon,
                 minimum=minima.get(ask_id),
                 undelivered=waiting[ask_id],
-                seconds=None
-                if ask_id not in added
-                else max(int(time.time() - added[ask_id]), 0),  # the clock may be set back
+                # The clock may be set back.
+                seconds=None if since is None else max(int(time.time() - since), 0),
             )
-            for ask_id, outcomes in tally.items()
-        ),
-    )
+        )
+    return RoleStatus(role=role.ring.role, asks=tuple(states))
 
 
 def reconciled(roles: Sequence[RoleStatus]) -> list[Reconciliation]:

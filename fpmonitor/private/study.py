@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fpmonitor.errors import InputError, PolicyError
-from fpmonitor.policy import check_share, check_threshold
+from fpmonitor.policy import MAX_POPULATION, check_share, check_threshold
 from fpmonitor.private.files import decode, encode
 from fpmonitor.private.wire import ID_BYTES, MAX_TOKENS, token_limit
 from fpmonitor.safe_files import read_bytes
@@ -152,8 +152,9 @@ class Study(_File, frozen=True, kw_only=True, tag_field="format", tag="fpmonitor
             raise PolicyError("releases", "must be at least 1")
         if not re.fullmatch("([0-9a-f]{64})?", self.curator_key):
             raise InputError("study: curator_key must be 64 hexadecimal digits, or empty")
-        if self.minimum_batch < 2:
-            raise PolicyError("minimum_batch", "must be at least 2")
+        # Megabytes are made of it, and a file may hold a number that no double is.
+        if not 2 <= self.minimum_batch <= MAX_POPULATION:
+            raise PolicyError("minimum_batch", f"must be from 2 to {MAX_POPULATION}")
         # Room for all APIs as digests, each with its length; nonce, set and number before them.
         least = (DIGEST_BYTES + 2) * len(self.apis) + ID_BYTES + 3
         if not least <= self.report_bytes <= MAX_REPORT_BYTES:

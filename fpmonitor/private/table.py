@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 
 from fpmonitor.errors import InputError
 from fpmonitor.private.tokens import ABSENT, REDACTED, token_of
-from fpmonitor.store.snapshot import SnapshotTable, read_codes
+from fpmonitor.store.snapshot import SnapshotTable, read_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    import numpy as np
 
     from fpmonitor.private.counts import ApiSet, Tuples
     from fpmonitor.private.study import RedactionRule
@@ -22,14 +23,11 @@ if TYPE_CHECKING:
 
 def read_tokens(database: Database, snapshot: SnapshotTable, apis: Sequence[str]) -> pl.DataFrame:
     """Return the tokens of all users of a snapshot: a row each, a text column per API, no null."""
-    columns = []
-    for api, codes in zip(apis, read_codes(database, snapshot, apis), strict=True):
-        tokens = [ABSENT] * (int(codes.max(initial=0)) + 1)
-        for number, status, text in database.rows("report/value_texts", api=api):
-            if number < len(tokens):
-                tokens[number] = token_of(status, text or "")
-        columns.append(pl.Series(api, tokens).gather(codes.astype(np.int64)))
-    return pl.DataFrame(columns)
+
+    def written(_: str, status: str, text: str | None) -> str:
+        return token_of(status, text or "")
+
+    return read_texts(database, snapshot, apis, written, absent=ABSENT)
 
 
 def count_reports(table: pl.DataFrame, sets: Iterable[Sequence[str]]) -> dict[ApiSet, Tuples]:

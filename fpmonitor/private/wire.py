@@ -108,21 +108,8 @@ class SealedReport:
         return body.ljust(length, b"\0")
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What the shuffler passes on: frames of one request in random order."""
-
-    ask: bytes
-    id: bytes
-    frames: tuple[HpkeCiphertext, ...]
-
-    def encode(self) -> bytes:
-        """Return the bytes of the batch."""
-        return encode_batch(self.ask, self.id, [frame.encode() for frame in self.frames])
-
-
 def encode_batch(ask: bytes, batch_id: bytes, frames: Sequence[bytes]) -> bytes:
-    """Return the bytes of a batch of encoded frames."""
+    """Return the bytes of a batch: what the shuffler passes on of a request, in random order."""
     return b"".join((BATCH_MAGIC, ask, batch_id, struct.pack(">I", len(frames)), *frames))
 
 
@@ -169,8 +156,8 @@ def decode_report(data: bytes) -> SealedReport:
     return SealedReport(nonce, set_index, tokens)
 
 
-def decode_batch(data: bytes) -> Batch:
-    """Return the batch in the bytes."""
+def decode_batch(data: bytes) -> tuple[bytes, bytes, tuple[HpkeCiphertext, ...]]:
+    """Return the ids of the request and of the batch in the bytes, and the frames."""
     reader = WireReader(data)
     if reader.left < len(BATCH_MAGIC) or reader.take(len(BATCH_MAGIC)) != BATCH_MAGIC:
         raise WireError("batch: does not begin as a batch of version 1")
@@ -181,7 +168,7 @@ def decode_batch(data: bytes) -> Batch:
         raise WireError("batch: cut short")
     frames = tuple(reader.frame() for _ in range(count))
     reader.end()
-    return Batch(ask, batch_id, frames)
+    return ask, batch_id, frames
 
 
 def token_limit(report_bytes: int, apis: Sequence[str]) -> int:

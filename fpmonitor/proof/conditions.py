@@ -35,6 +35,7 @@ from fpmonitor.proof.numbers import (
     PRECISION,
     REFUSED,
     ROUNDED_TEST,
+    Deviation,
     Finding,
     Group,
     exact,
@@ -154,6 +155,13 @@ def check_conditions(content: Mapping[str, Any]) -> Iterable[Finding]:
     yield from _check_links(content)
 
 
+def _require_plain_draws(policy: Mapping[str, Any]) -> None:
+    """Go on where the users are draws from the population: tests of conditions allow no bias."""
+    is_plain = Deviation.of(policy.get("sample", {})) == Deviation.of({})
+    # The test of a cohort is of its average, too, and nothing here bounds how it is realised.
+    require(holds=is_plain and not policy.get("realised"), what="another question: sample")
+
+
 def _check_links(content: Mapping[str, Any]) -> Iterable[Finding]:
     policy, link_proofs = content["policy"], content["proof"]["allow"].get("links")
     links = policy.get("links")
@@ -164,7 +172,12 @@ def _check_links(content: Mapping[str, Any]) -> Iterable[Finding]:
     if link_proofs is None or [each.get("after") for each in link_proofs] != after:
         yield Finding("proof of links", (), "not proved", "another question: days")
         return
-    level = tested_level(content)
+    level, other = tested_level(content), ""
+    try:
+        _require_plain_draws(policy)
+        require(holds=policy.get("sample", {}).get("cluster") is None, what="links of clusters")
+    except REFUSED as error:
+        other = str(error) or type(error).__name__
     for side in link_proofs:
         wanted = {
             "sign": -1,
@@ -177,12 +190,10 @@ def _check_links(content: Mapping[str, Any]) -> Iterable[Finding]:
         }
         if side["after"] is None:
             wanted["users"] = users_of(content)
-        few = len(side["nats"]) <= largest_of(content) + 1
-        reason = (
-            check_proof(side, wanted, {"budget": links["budget"]}, kind=LinkedProof)
-            if few
-            else "limits: number"
-        )
+        reason = "limits: number"
+        if len(side["nats"]) <= largest_of(content) + 1:
+            reason = check_proof(side, wanted, {"budget": links["budget"]}, kind=LinkedProof)
+        reason = reason or other
         of = "links" if side["after"] is None else f"links after {side['after']:g} days"
         yield Finding(f"proof of {of}", (), "not proved" if reason else "proved", reason)
 
@@ -195,6 +206,7 @@ def _check_cohorts(content: Mapping[str, Any]) -> Iterable[Finding]:
     with ctx.workprec(PRECISION):
         try:
             require(holds=cohorts is not None, what="another question: no cohorts")
+            _require_plain_draws(content["policy"])
             parts, unseen = _parts_of(content)
             sample = content["policy"].get("sample", {})
             for part in (*parts, unseen):
@@ -270,7 +282,7 @@ class Conditions:
             if sum(inside for _, _, inside in groups) != users:
                 return Range(surely=False, perhaps=False)
             above = test.above(groups, size)
-            kept = Range(kept.surely and not above.perhaps, kept.perhaps and not above.surely)
+            kept = kept.without(above)
         if not self.is_asked:
             return kept
         # Cohorts must be all of the users, each once: else the worst off could be left out.

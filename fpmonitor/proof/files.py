@@ -101,7 +101,6 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
     level, told = tested_level(content), content.get("level") or policy["delta"]
     confirmed = content.get("confirmation")
     largest = largest_of(content) if chains is None else sum(chains)
-    rows = users_of(content)
     # Of the level of the question a search has a fifth, and the users who confirm the rest.
     share = told / policy["delta"] / (1 if confirmed is None else SEARCH_SHARE)
     for side, sign in (("allow", -1), ("block", 1)):
@@ -109,15 +108,14 @@ def check_proofs(content: dict[str, Any]) -> Iterator[Finding]:
             "sign": sign,
             "k": policy["k"],
             "population": policy["population"],
+            # Of each design: one for more users asks less of the data than these can give.
+            "users": users_of(content),
             "universe": content.get("universe") or largest,
             "delta": (level / 2 if realised and sign < 0 else level) * scores_share(content),
             "value_share": None,  # all values of the users were counted
             "first_names": content.get("first_names"),
         }
         proof = content["proof"][side]
-        first = (proof.get("designs") or [proof])[0]
-        if first.get("fakes", {"rows": proof["users"]}).get("rows") != rows:
-            question["users"] = rows
         # Limits of larger sets than there are would be read by nobody, and their proof takes long.
         few = len(proof.get("nats") or proof.get("limits", [])) <= largest + 1
         once = bool(content.get("design"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,20 +68,12 @@ def success_limits(successes: int, trials: int, delta: float) -> tuple[float, fl
     return float(lower), float(upper)
 
 
-class HashFunction(NamedTuple):
-    """A function of the family of `hash_bits`: three numbers of 64 bits."""
-
-    high: np.uint64
-    low: np.uint64
-    shift: np.uint64
+def draw_hash(rng: np.random.Generator) -> Words:
+    """Draw a function of the 2-universal family of `hash_bits`: three numbers of 64 bits."""
+    return rng.integers(2**64, size=3, dtype=np.uint64)
 
 
-def draw_hash(rng: np.random.Generator) -> HashFunction:
-    """Draw a function of a 2-universal family."""
-    return HashFunction(*rng.integers(2**64, size=3, dtype=np.uint64))
-
-
-def hash_bits(words: Words, function: HashFunction, bits: int) -> Words:
+def hash_bits(words: Words, function: Words, bits: int) -> Words:
     """Hashes of 64-bit words, uint64 below `2^bits`, by a function of a 2-universal family.
 
     Over the functions every hash is uniform, and the hashes of two different words are independent:
@@ -98,7 +90,8 @@ def hash_bits(words: Words, function: HashFunction, bits: int) -> Words:
         k-wise independent random variables via integer arithmetic without primes").
     """
     halves = words >> _HALF, words & np.uint64(2**32 - 1)
-    mixed = function.high * halves[0] + function.low * halves[1] + function.shift
+    high, low, shift = function
+    mixed = high * halves[0] + low * halves[1] + shift
     return np.asarray(mixed >> np.uint64(_WORD_BITS - bits), dtype=np.uint64)
 
 
@@ -275,7 +268,7 @@ def attack_counts(
 
 
 def _isolated_by_counts(
-    words: Words, function: HashFunction, bits: int, *, factor: int, disguised: bool, alone: bool
+    words: Words, function: Words, bits: int, *, factor: int, disguised: bool, alone: bool
 ) -> bool:
     numbers = hash_bits(words, function, bits)
 
@@ -305,7 +298,7 @@ def _is_odd(numbers: Words) -> NDArray[np.bool_]:
     return (numbers & np.uint64(1)).astype(np.bool_)
 
 
-def accepts(words: Words, *, share: float, function: HashFunction) -> NDArray[np.bool_]:
+def accepts(words: Words, *, share: float, function: Words) -> NDArray[np.bool_]:
     """Hash predicate of weight `share`, rounded down to a multiple of 2^-33."""
     below = np.uint64(int(min(share, 1.0) * 2**MAX_HASH_BITS))
     accepted: NDArray[np.bool_] = hash_bits(words, function, MAX_HASH_BITS) < below

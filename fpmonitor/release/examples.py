@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -154,45 +153,34 @@ _BITS = 20
 _ATTEMPTS = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExampleAttack:
-    """How often an attack on an example isolated a record, and how often it should."""
+def example_attacks(trials: int, *, rng: np.random.Generator) -> list[dict[str, object]]:
+    """Run the attacks on the examples of the paper, and return a row of each.
 
-    # example, source: The release, and the place in the paper.
-    example: str
-    source: str
-    exact: float  # Success, exactly.
-    # success, lower, upper: Share of the runs that isolated a record, and its confidence limits.
-    success: float
-    lower: float
-    upper: float
-    by_luck: float  # Largest success of predicates of that weight without a release.
-
-
-def example_attacks(trials: int, *, rng: np.random.Generator) -> tuple[ExampleAttack, ...]:
-    """Run the attacks on the examples of the paper.
+    These are the release, its place in the paper and the exact success; the share of the runs that
+    isolated a record, with its limits; and the largest success of predicates of that weight without
+    a release.
 
     Args:
         trials: Runs of each.
         rng: Draws records, hash functions and groups.
     """
     check_trials(trials)
-    found = []
+    rows: list[dict[str, object]] = []
     for example, source, exact, by_luck, run in _examples(rng):
         successes = sum(run() for _ in range(trials))
         lower, upper = success_limits(successes, trials, _LIMIT)
-        found.append(
-            ExampleAttack(
-                example=example,
-                source=source,
-                exact=exact,
-                success=successes / trials,
-                lower=lower,
-                upper=upper,
-                by_luck=by_luck,
-            )
+        rows.append(
+            {
+                "example": example,
+                "source": source,
+                "exact": exact,
+                "success": successes / trials,
+                "lower": lower,
+                "upper": upper,
+                "by_luck": by_luck,
+            }
         )
-    return tuple(found)
+    return rows
 
 
 def _examples(

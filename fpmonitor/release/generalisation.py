@@ -10,7 +10,7 @@ that somebody is at each end.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 import numpy as np
@@ -270,13 +270,8 @@ class _Cutting:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """Leaves that a row allows, by ladder; its users, and the round in which it was made."""
-
-    held: tuple[Leaves, ...]
-    users: int
-    turn: int
+# Leaves that a row allows, by ladder; its users, and the round in which it was made.
+_Row: TypeAlias = "tuple[tuple[Leaves, ...], int, int]"
 
 
 def _generalised(cutting: _Cutting, apis: Sequence[str]) -> Generalised:
@@ -325,9 +320,9 @@ def _rows_of_class(
     """Return a row, or one for each value of the sensitive attribute."""
     sums, place = cutting.sums(here), cutting.sensitive
     if place is None:
-        return [_Row(leaves, int(sums.sum()), turn)]
+        return [(leaves, int(sums.sum()), turn)]
     return [
-        _Row((*leaves[:place], np.array([leaf]), *leaves[place + 1 :]), int(sums[leaf]), turn)
+        ((*leaves[:place], np.array([leaf]), *leaves[place + 1 :]), int(sums[leaf]), turn)
         for leaf in np.flatnonzero(sums)
     ]
 
@@ -335,17 +330,13 @@ def _rows_of_class(
 def _table(ladders: Sequence[Ladder], rows: Sequence[_Row], apis: Sequence[str]) -> Generalised:
     names = [api for ladder in ladders for api in ladder.apis]
     texts = [
-        [
-            text
-            for ladder, mine in zip(ladders, row.held, strict=True)
-            for text in ladder.shown(mine)
-        ]
-        for row in rows
+        [text for ladder, mine in zip(ladders, held, strict=True) for text in ladder.shown(mine)]
+        for held, _, _ in rows
     ]
-    users = np.array([row.users for row in rows], dtype=np.int64)
+    users = np.array([counted for _, counted, _ in rows], dtype=np.int64)
     width = np.array([len(ladder.apis) for ladder in ladders])
     lost = np.array(
-        [[one.loss(mine) for one, mine in zip(ladders, row.held, strict=True)] for row in rows]
+        [[one.loss(mine) for one, mine in zip(ladders, held, strict=True)] for held, _, _ in rows]
     )
     table = pl.DataFrame(texts, schema=dict.fromkeys(names, pl.String), orient="row")
     # Rows stand in the order of what they show: that of the cuts would tell where users were cut.
@@ -353,15 +344,15 @@ def _table(ladders: Sequence[Ladder], rows: Sequence[_Row], apis: Sequence[str])
     allowed = []
     for place, ladder in enumerate(ladders):
         inside = np.zeros((len(rows), ladder.size), dtype=bool)
-        for number, row in enumerate(rows):
-            inside[number, row.held[place]] = True
+        for number, (held, _, _) in enumerate(rows):
+            inside[number, held[place]] = True
         allowed.append(inside[order])
     hidden = table.select(pl.sum_horizontal(pl.all().is_null().cast(pl.Int64))).to_series()
     return Generalised(
         table=table.select(apis).with_columns(pl.Series(USERS, users))[order],
         ladders=tuple(ladders),
         allowed=tuple(allowed),
-        turns=np.array([row.turn for row in rows])[order],
+        turns=np.array([turn for _, _, turn in rows])[order],
         loss=float(users @ (lost @ width) / (users.sum() * width.sum())),
         hidden_cells=int(users @ hidden.to_numpy()),
     )

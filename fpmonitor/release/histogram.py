@@ -38,7 +38,7 @@ from fpmonitor.release.suppression import (
     truncated_histogram,
 )
 from fpmonitor.safe_files import read_json, typed, untyped, write_bytes
-from fpmonitor.store.snapshot import SnapshotTable, read_codes
+from fpmonitor.store.snapshot import SnapshotTable, read_texts
 from fpmonitor.store.transforms import Transform  # noqa: TC001 -- msgspec reads the annotation
 
 if TYPE_CHECKING:
@@ -216,15 +216,13 @@ def read_values(
     """
     for api in sorted(set(transforms) - set(apis)):
         raise UnknownNameError("released API", api, apis)
-    columns = []
-    for api, codes in zip(apis, read_codes(database, snapshot, apis), strict=True):
-        texts: list[str | None] = [None] * (int(codes.max()) + 1)
-        for number, status, text in database.rows("report/value_texts", api=api):
-            # Larger codes are of values that none of these users has.
-            if number < len(texts):
-                texts[number] = _text(status, text, transforms.get(api))
-        columns.append(pl.Series(api, texts, dtype=pl.String).gather(codes.astype(np.int64)))
-    return pl.DataFrame(columns)
+
+    def written(api: str, status: str, text: str | None) -> str:
+        if status != "value":
+            return f"({status})"
+        return transforms[api](text or "") if api in transforms else text or ""
+
+    return read_texts(database, snapshot, apis, written)
 
 
 def make_release(
@@ -511,9 +509,3 @@ def _lost_share(outcome: Suppression, present: pl.DataFrame, k: int) -> float:
     lost = len(present) - int(outcome.table[USERS].sum())
     hidden = max(k - 1 - lost, 0) * present.width
     return (outcome.lost_cells + hidden) / (present.height * present.width + hidden)
-
-
-def _text(status: str, text: str | None, transform: Transform | None) -> str:
-    if status != "value":
-        return f"({status})"
-    return (text or "") if transform is None else transform(text or "")

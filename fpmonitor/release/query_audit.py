@@ -11,7 +11,6 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from fpmonitor.errors import PolicyError, excerpt
@@ -20,52 +19,36 @@ from fpmonitor.release.singling_out import best_baseline
 QueryVerdict = Literal["answer", "warn", "refuse"]
 
 
-@dataclass(frozen=True, slots=True)
-class QueryPolicy:
-    """How many different counts one reader may have answered on one state of the data.
+def query_limit(text: str, users: int) -> int:
+    """Read how many different counts one reader may have answered on one state of the data.
+
+    Args:
+        text: A number, or `log2`: stop short of the attack, which needs `log2 n` counts.
+        users: Of how many users the counts are.
 
     Raises:
-        PolicyError: Not whole numbers with `1 <= warn_at <= refuse_above`.
+        PolicyError: Neither a number nor `log2`, or no users.
     """
-
-    warn_at: int  # Counts from which on answers carry a warning.
-    refuse_above: int  # Counts above which none is answered.
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.warn_at <= self.refuse_above:
-            raise PolicyError("warn_at", "must lie between 1 and refuse_above")
-
-    @classmethod
-    def for_users(cls, users: int) -> QueryPolicy:
-        """Policy that stops short of the attack: its `log2 n` counts, and a warning at half."""
+    if text == "log2":
         if users < 1:
             raise PolicyError("users", f"must be at least 1, got {users}")
-        most = max(math.ceil(math.log2(users)), 1)
-        return cls(max(most // 2, 1), most)
+        return max(math.ceil(math.log2(users)), 1)
+    if not re.fullmatch("[0-9]{1,18}", text) or int(text) < 1:
+        raise PolicyError(
+            "query-limit", f"must be log2 or a number from 1 on, got {excerpt(text)!r}"
+        )
+    return int(text)
 
-    @classmethod
-    def from_text(cls, text: str, users: int) -> QueryPolicy:
-        """Read `log2` (see `for_users`), or a number, with a warning at half of it.
 
-        Raises:
-            PolicyError: Neither of them.
-        """
-        if text == "log2":
-            return cls.for_users(users)
-        if not re.fullmatch("[0-9]{1,18}", text) or int(text) < 1:
-            raise PolicyError(
-                "query-limit", f"must be log2 or a number from 1 on, got {excerpt(text)!r}"
-            )
-        return cls(max(int(text) // 2, 1), int(text))
+def query_verdict(answered: int, together: int, limit: int) -> QueryVerdict:
+    """Decide on counts, by how many different ones were answered, and how many would be then.
 
-    def verdict(self, answered: int, together: int) -> QueryVerdict:
-        """Decide on counts, by how many different ones were answered, and how many would be then.
-
-        Where nothing new is asked, the answer is given again, also above the limit.
-        """
-        if together > max(self.refuse_above, answered):
-            return "refuse"
-        return "answer" if together < self.warn_at else "warn"
+    From half of the limit on answers carry a warning. Where nothing new is asked, the answer is
+    given again, also above the limit.
+    """
+    if together > max(limit, answered):
+        return "refuse"
+    return "answer" if together < max(limit // 2, 1) else "warn"
 
 
 def name_exposure(

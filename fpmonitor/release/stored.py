@@ -34,7 +34,7 @@ from fpmonitor.release.histogram import (
     with_absent,
 )
 from fpmonitor.release.partial_knowledge import least_threshold
-from fpmonitor.release.query_audit import QueryPolicy, QueryVerdict, query_digest
+from fpmonitor.release.query_audit import QueryVerdict, query_digest, query_limit, query_verdict
 from fpmonitor.release.sampling import sampling_of
 from fpmonitor.release.sensitive import sensitivity_of
 from fpmonitor.release.several import several_guarantee
@@ -249,19 +249,6 @@ def read_histogram(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeveralHistograms:
-    """Deltas of histograms of the same users, for the shares of the users."""
-
-    epsilon: float  # Nats.
-    delta_each: tuple[float, ...]  # Of each histogram alone, if the others are not published.
-    delta_together: float  # Of all of them.
-    # common_from, rare_up_to: The split of the joint values that proves it, as of
-    # `HistogramGuarantee`.
-    common_from: float | None
-    rare_up_to: float | None
-
-
 def several_histograms(
     database: Database,
     sets: Sequence[Sequence[str]],
@@ -270,12 +257,16 @@ def several_histograms(
     epsilon: float,
     window: Window | None = None,
     known: int = 0,
-) -> SeveralHistograms:
+) -> dict[str, object]:
     """Estimate the privacy of several histograms of the users of a database, published together.
 
     Args:
         sets: Columns of each histogram.
         k: Counts below it are withheld, in all of them.
+
+    Returns:
+        The delta of each histogram alone, if the others are not published, and of all of them; and
+        the split of the joint values that proves it, as of `HistogramGuarantee`.
 
     Raises:
         InputError, PolicyError, UnknownNameError, UndecidableError: No API, one never observed, a
@@ -305,13 +296,13 @@ def several_histograms(
         .estimated.delta
         for apis in columns
     ]
-    return SeveralHistograms(
-        epsilon=epsilon,
-        delta_each=tuple(each),
-        delta_together=together.delta,
-        common_from=together.common_from,
-        rare_up_to=together.rare_up_to,
-    )
+    return {
+        "epsilon": epsilon,
+        "delta_each": each,
+        "delta_together": together.delta,
+        "common_from": together.common_from,
+        "rare_up_to": together.rare_up_to,
+    }
 
 
 _USERS_OF = "users of the joint value"
@@ -326,15 +317,6 @@ def _projected(joint: pl.DataFrame, apis: Sequence[str]) -> pl.Series:
     ).to_series()
 
 
-@dataclass(frozen=True, slots=True)
-class AskedQueries:
-    """Whether counts are answered; how many different ones the reader has had, and may have."""
-
-    verdict: QueryVerdict
-    answered: int
-    limit: int
-
-
 def count_answers(
     database: Database,
     population: Population,
@@ -342,7 +324,7 @@ def count_answers(
     queries: Iterable[str],
     *,
     limit: str = "log2",
-) -> AskedQueries:
+) -> tuple[QueryVerdict, int, int]:
     """Decide whether a reader may have exact counts answered, and remember them if so.
 
     Args:
@@ -353,18 +335,21 @@ def count_answers(
             they are of are added here.
         limit: `log2` of the users, or a number: different counts of which one reader may have the
             answers. Counts asked again are answered again.
+
+    Returns:
+        The verdict, how many different counts the reader has had, and how many they may have.
     """
-    policy = QueryPolicy.from_text(limit, population.users)
+    most = query_limit(limit, population.users)
     known = read_answered(database, reader)
     fresh = {query_digest(f"{population.digest} {query}") for query in queries} - known
-    verdict = policy.verdict(len(known), len(known) + len(fresh))
+    verdict = query_verdict(len(known), len(known) + len(fresh), most)
     if verdict == "refuse":
         fresh = set()
     if fresh:
         now = datetime.now(UTC).replace(tzinfo=None)
         with database.transaction():
             add_answered(database, reader, fresh, at=now)
-    return AskedQueries(verdict, len(known) + len(fresh), policy.refuse_above)
+    return verdict, len(known) + len(fresh), most
 
 
 def _only_name(database: Database, api: str, window: Window | None) -> str:

@@ -594,8 +594,8 @@ def demand_output(lines: Sequence[DemandLine], k: int) -> Output:
         + next((sample_note(e.sample, e.drawn) for e in (x.exposure for x in lines) if e), "")
         + masked_note(api for row in rows for api in row["masked"]),
         columns=[
-            *columns("text", ("API set", "demand.apis")),
-            *columns("count", ("scripts", "demand.scripts"), ("sites", "demand.sites")),
+            *columns("text", ("API set", "apis")),
+            *columns("count", "scripts", "sites"),
             *columns("share", *((name, _limit(name)) for name in ("lower", "plug-in", "upper"))),
         ],
     )

@@ -57,25 +57,6 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """A dashed line down at `x`: a word above, and a note under the pointer."""
-
-    x: float
-    word: str
-    note: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bars:
-    """Heights below a chart, each with its note, and what they count."""
-
-    x: Sequence[float]
-    heights: Sequence[float]
-    notes: Sequence[str]
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
     """What the axes of a chart say."""
 
@@ -94,8 +75,8 @@ def line_chart(
     axes: Axes,
     heading: Sequence[str] = (),
     budget: float | None = None,
-    marks: Sequence[Mark] = (),
-    bars: Bars | None = None,
+    marks: Sequence[tuple[float, str, str]] = (),
+    bars: Series | None = None,
     low: bool = False,
 ) -> str:
     """Draw lines on common axes.
@@ -105,7 +86,8 @@ def line_chart(
         title: Name of the chart for those who cannot see it.
         heading: Lines above the chart, the first one as a title.
         budget: Height of a dashed line.
-        marks, bars: Dashed lines down, and heights below the chart.
+        marks: Dashed lines down `(x, word above, note under the pointer)`.
+        bars: Heights below the chart, with the name of what they count and a note each.
         low: Draw a chart of small height.
     """
     drawn = [point for one in series for point in one.line()]
@@ -197,16 +179,16 @@ def _series(one: Series, across: Scale, down: Scale) -> Iterator[str]:
         yield tag("circle", tooltip(note), class_="dot", cx=x, cy=y, r=3.5)
 
 
-def _marks(marks: Sequence[Mark], across: Scale, down: Scale) -> Iterator[str]:
+def _marks(marks: Sequence[tuple[float, str, str]], across: Scale, down: Scale) -> Iterator[str]:
     """Draw marks, with words where there is room for words."""
     last = -math.inf
-    for mark in marks:
-        x = across(mark.x)
-        yield line(x, down.stop - 8, x, down.start, tooltip(mark.note), class_="mark")
-        room = _LETTER * len(mark.word)
+    for place, word, note in marks:
+        x = across(place)
+        yield line(x, down.stop - 8, x, down.start, tooltip(note), class_="mark")
+        room = _LETTER * len(word)
         shown = _inside(x, room)
         if shown - last > room:
-            yield text(shown, down.stop - 12, mark.word, text_anchor="middle", class_="small")
+            yield text(shown, down.stop - 12, word, text_anchor="middle", class_="small")
             last = shown
 
 
@@ -216,15 +198,15 @@ def _inside(x: float, room: float) -> float:
     return min(max(x, _LEFT + 0.35 * room), WIDTH - _RIGHT - 0.35 * room)
 
 
-def _bars(bars: Bars, across: Scale, top: float) -> Iterator[str]:
-    most = max(bars.heights)
+def _bars(bars: Series, across: Scale, top: float) -> Iterator[str]:
+    most = max(bars.y)
     base = top + _BARS
     # At least twelve places, else three windows would be three walls.
     width = max(min((WIDTH - _LEFT - _RIGHT) / max(len(bars.x), 12) * 0.8, 30), 0.6)
     yield text(_LEFT - 6, top + 10, label(most), text_anchor="end", class_="tick")
     yield text(_LEFT - 6, base, bars.name, text_anchor="end", class_="tick")
     yield line(_LEFT, base, WIDTH - _RIGHT, base, class_="axis")
-    for place, height, note in zip(bars.x, bars.heights, bars.notes, strict=True):
+    for place, height, note in zip(bars.x, bars.y, bars.notes, strict=True):
         x = min(max(across(place) - width / 2, _LEFT), WIDTH - _RIGHT - width)
         tall = _BARS * height / most
         yield tag("rect", tooltip(note), class_="bar", x=x, y=base - tall, width=width, height=tall)

@@ -15,8 +15,6 @@ from fpmonitor.render.answers import drawn_note, followed_table, masked_note, sa
 from fpmonitor.render.charts import (
     MOST_SERIES,
     Axes,
-    Bars,
-    Mark,
     Series,
     line_chart,
     matrix_chart,
@@ -262,7 +260,7 @@ def of_tolerance(decision: Decision) -> Figure | None:
         x += [factor, factor]
         y += [y[-1], sum(bias > factor for bias in factors) / len(factors)]
     marks = [
-        Mark(x=bias, word="recommended", note=f"{' + '.join(apis)}: up to {bias:g}")
+        (bias, "recommended", f"{' + '.join(apis)}: up to {bias:g}")
         for apis, bias in sets
         if apis == decision.recommended
     ]
@@ -448,9 +446,9 @@ def of_trend(trend: TrendReport, *, headed: bool = False) -> Figure:
                 else ()
             ),
             marks=_trend_marks(trend, places),
-            bars=Bars(
+            bars=Series(
                 x=list(places.values()),
-                heights=[window.users or 0 for window in windows],
+                y=[window.users or 0 for window in windows],
                 notes=[f"{window.name}: {window.users:,} users" for window in windows],
                 name="users",
             ),
@@ -536,16 +534,12 @@ def _trend_series(
     )
 
 
-def _trend_marks(trend: TrendReport, places: Mapping[str, float]) -> list[Mark]:
+def _trend_marks(trend: TrendReport, places: Mapping[str, float]) -> list[tuple[float, str, str]]:
     apis_of: dict[str, set[str]] = {}
     for alarm in trend.alarms:
         apis_of.setdefault(alarm.window, set()).update(alarm.apis)
     return [
-        Mark(
-            x=place,
-            word="users changed",
-            note=f"{name}: {', '.join(sorted(apis_of[name]))}",
-        )
+        (place, "users changed", f"{name}: {', '.join(sorted(apis_of[name]))}")
         for name, place in places.items()
         if name in apis_of
     ]

@@ -319,8 +319,8 @@ def _demand(lines: Sequence[DemandLine]) -> str:
         lines[:_MOST_LINES],
         title="Sets that scripts read, the most exposing first",
         columns=[
-            *columns("text", ("APIs read together", lambda line: " + ".join(line.demand.apis))),
-            *columns("count", ("sites", "demand.sites"), ("scripts", "demand.scripts")),
+            *columns("text", ("APIs read together", lambda line: " + ".join(line.apis))),
+            *columns("count", "sites", "scripts"),
             *columns("short share", ("lower", lambda line: getattr(line.exposure, "lower", None))),
             *columns("short share", ("upper", lambda line: getattr(line.exposure, "upper", None))),
             *columns("text", ("never observed", lambda line: ", ".join(line.unobserved) or None)),

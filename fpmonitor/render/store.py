@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from fpmonitor.release.audit import ReleaseAudit
     from fpmonitor.render.tables import Cell, Kind
     from fpmonitor.store.batches import BatchReport
+    from fpmonitor.store.content import Content
     from fpmonitor.store.transfer import ExportManifest
-    from fpmonitor.store.upkeep import Verification
 
 
 def batches_output(reports: Sequence[BatchReport]) -> Output:
@@ -151,16 +151,16 @@ def added(row: Mapping[str, int]) -> Output:
     return Output(tables=[table], rows=[row], document=row)
 
 
-def verification(found: Verification) -> Output:
-    """Return the rows of a database, and the contradictions among them."""
-    flaws = [{"what": what, "found": times} for what, times in found.flaws.items()]
+def verification(content: Content, times_of: Mapping[str, int]) -> Output:
+    """Return the rows of a database, and how often there is each contradiction among them."""
+    flaws = [{"what": what, "found": times} for what, times in times_of.items()]
     table = Table(
-        title=f"Digest {found.content.digest}",
+        title=f"Digest {content.digest}",
         columns=[*columns("text", "rows or flaw"), *columns("count", "found")],
-        rows=[*found.content.rows.items(), *found.flaws.items()],
-        sections=frozenset({len(found.content.rows) - 1}),
+        rows=[*content.rows.items(), *times_of.items()],
+        sections=frozenset({len(content.rows) - 1}),
     )
-    return Output(tables=[table], rows=flaws, document=asdict(found.content) | {"flaws": flaws})
+    return Output(tables=[table], rows=flaws, document=asdict(content) | {"flaws": flaws})
 
 
 def readers(rows: Sequence[Mapping[str, Any]]) -> Output:

@@ -127,10 +127,10 @@ def read_config(path: Path) -> ServeConfig:
         raise InputError(f"{path}: {error}") from error
     if config.query_limit is not None:
         # Numpy comes with it, which whoever takes records does without.
-        from fpmonitor.release.query_audit import QueryPolicy  # noqa: PLC0415
+        from fpmonitor.release.query_audit import query_limit  # noqa: PLC0415
 
         try:
-            QueryPolicy.from_text(config.query_limit, users=1)
+            query_limit(config.query_limit, users=1)
         except PolicyError as error:
             raise InputError(f"{path}: {error}") from error
     # The vocabulary names header fields in lower case.

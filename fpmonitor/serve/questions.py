@@ -156,14 +156,12 @@ class Questions:
         limit = self.config.query_limit
         if limit is None:
             return ""
-        counted = await self.ask(
+        verdict, answered, most = await self.ask(
             lambda monitor: count_answers(
                 monitor.database, monitor.population(), reader, [name], limit=limit
             )
         )
-        if counted.verdict == "refuse":
-            return f"{counted.answered} of {counted.limit} exact counts were answered"
-        return ""
+        return f"{answered} of {most} exact counts were answered" if verdict == "refuse" else ""
 
     def _opened(self) -> Monitor:
         return Monitor(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fpmonitor.store.database import Database
 
 _Counts: TypeAlias = "dict[str, tuple[int, int | None]]"
+_Found: TypeAlias = "tuple[Profile, str]"  # of a member, and its commonest value
 _FEWEST_USERS = 10  # who share the commonest value, where it is kept
 # Option that says what a member looks like -> the field of which there may be one only.
 _OPTIONS = {"time": "time", "user": "user", "weight": "user"}
@@ -92,13 +93,13 @@ def account_for(database: Database, staged: Staged, column_map: ColumnMap) -> li
         log: _counts(*numbers)
         for log, *numbers in database.rows("ingest/count_fields", fragments=fields)
     }
-    found: dict[int, dict[str, _Found]] = defaultdict(dict)
+    found: dict[int, dict[str, _Found]] = defaultdict(dict)  # by log
     names = {number: name for name, number in staged.apis.items()}
     for log, api, records, values, texts, mode, times, missing in database.rows(
         "ingest/profile_members", missing=sorted(MISSING)
     ):
         profile = Profile(names[api], records, values, texts, times, missing or {})
-        found[log][names[api]] = _Found(profile, mode, times)
+        found[log][names[api]] = profile, mode
     judging = _Judging(database, staged, column_map, said_names(database) | dict(column_map.apis))
     return [
         judging.judged(counted.get(log) or _counts(), found[log], own)
@@ -115,15 +116,6 @@ def _counts(*numbers: int) -> _Counts:
         "source": (sourced, sources),
         "weight": (records, None),
     }
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The profile of a member, its commonest value, and the records that have it."""
-
-    profile: Profile
-    commonest: str
-    records: int
 
 
 @dataclass
@@ -156,9 +148,9 @@ class _Judging:
         ]
         asks: dict[str, Verdict] = {}
         for name in sorted(own):
-            one = found.get(name) or _Found(Profile(name, 0, 0, ()), "", 0)
+            profile, commonest = found.get(name) or (Profile(name, 0, 0, ()), "")
             path = scan.paths.get(name, name)
-            verdict = self._verdict(one.profile, path, setting)
+            verdict = self._verdict(profile, path, setting)
             if verdict.asks:
                 asks[path] = verdict
             is_stored = verdict.kind in STORED
@@ -168,10 +160,10 @@ class _Judging:
                     verdict.kind,
                     name if is_stored else None,
                     verdict.why,
-                    one.profile.records,
-                    one.profile.values,
-                    one.commonest
-                    if is_stored and self._is_shared(name, one, records, setting.users)
+                    profile.records,
+                    profile.values,
+                    commonest
+                    if is_stored and self._is_shared(profile, commonest, records, setting.users)
                     else None,
                 )
             )
@@ -217,13 +209,13 @@ class _Judging:
             members.append(Member(path, "not taken", None, why, records, values))
         return members
 
-    def _is_shared(self, name: str, one: _Found, records: int, users: int) -> bool:
+    def _is_shared(self, profile: Profile, commonest: str, records: int, users: int) -> bool:
         """Whether enough users share the commonest value."""
-        if self._is_digested or one.records < _FEWEST_USERS:
+        if self._is_digested or profile.most < _FEWEST_USERS:
             return False
         # Both are at most those who share it: where one suffices, no query is needed.
-        certain = max(one.records // self._most, users - (records - one.records))
-        return certain >= _FEWEST_USERS or self._sharing(name, one.commonest) >= _FEWEST_USERS
+        certain = max(profile.most // self._most, users - (records - profile.most))
+        return certain >= _FEWEST_USERS or self._sharing(profile.path, commonest) >= _FEWEST_USERS
 
     def _sharing(self, name: str, text: str) -> int:
         scan = self.staged.scan

@@ -54,15 +54,6 @@ class DemandReport:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiDemand:
-    """An API set that is read together: by how many scripts (host and path), on how many sites."""
-
-    apis: tuple[str, ...]
-    scripts: int
-    sites: int
-
-
-@dataclass(frozen=True, slots=True)
 class Reads:
     """What a script (host and path), or all scripts of a host, read: on which sites."""
 
@@ -194,8 +185,10 @@ def _write(
         )
 
 
-def read_demand(database: Database, by: By, *, most: int) -> list[ApiDemand]:
+def read_demand(database: Database, by: By, *, most: int) -> list[tuple[tuple[str, ...], int, int]]:
     """List API sets that are read together, those of the most sites first.
+
+    Each with the number of its scripts (host and path), and that of the sites.
 
     Args:
         by: Together by one script on one site, or by all scripts of a site, which can join what
@@ -203,7 +196,7 @@ def read_demand(database: Database, by: By, *, most: int) -> list[ApiDemand]:
         most: How many sets.
     """
     rows = database.rows(_SETS[by], most=most)
-    return [ApiDemand(tuple(apis), scripts, sites) for apis, scripts, sites in rows]
+    return [(tuple(apis), scripts, sites) for apis, scripts, sites in rows]
 
 
 def read_scripts(

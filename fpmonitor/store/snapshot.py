@@ -156,6 +156,31 @@ def read_codes(
     return [np.asarray(arrays[f"c{i}"]) for i in range(len(columns))]
 
 
+def read_texts(
+    database: Database,
+    snapshot: SnapshotTable,
+    apis: Sequence[str],
+    written: Callable[[str, str, str | None], str],
+    *,
+    absent: str | None = None,
+) -> pl.DataFrame:
+    """Return what all users have of some APIs: a row each, a text column per API.
+
+    Args:
+        written: Makes the text of an API, a status and a value.
+        absent: What stands where a user lacks one.
+    """
+    columns = []
+    for api, codes in zip(apis, read_codes(database, snapshot, apis), strict=True):
+        texts = [absent] * (int(codes.max(initial=0)) + 1)
+        for number, status, text in database.rows("report/value_texts", api=api):
+            # Larger codes are of values that none of these users has.
+            if number < len(texts):
+                texts[number] = written(api, status, text)
+        columns.append(pl.Series(api, texts, dtype=pl.String).gather(codes.astype(np.int64)))
+    return pl.DataFrame(columns)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedUsers:
     """Users with an observation, in the order of their numbers; arrays have an entry for each."""

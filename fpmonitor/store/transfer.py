@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -111,17 +110,6 @@ class ExportManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     made: str  # When, ISO 8601, UTC.
     digest: str  # Digest of the data, from `read_content`.
     files: dict[str, ExportedFile]  # Table -> its file, which is named after it.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportReport:
-    """What an import stored: new and known batches, and new rows."""
-
-    batches: int
-    known_batches: int
-    users: int
-    visits: int
-    observations: int
 
 
 def export_data(database: Database, folder: Path) -> ExportManifest:
@@ -255,12 +243,13 @@ def _damaged(folder: Path, what: str) -> InputError:
     return InputError(f"{folder} is not an intact export: {what}", hint="nothing was stored")
 
 
-def import_data(database: Database, folder: Path, manifest: ExportManifest) -> ImportReport:
+def import_data(database: Database, folder: Path, manifest: ExportManifest) -> dict[str, int]:
     """Store data of a folder that `read_export` read in one transaction: all that is new, or none.
 
     An empty database becomes a copy, with the same keys of digests. Another one must have those
     keys, since its users could not be recognised otherwise. Batches that were stored there before
-    add nothing: what was forgotten there stays forgotten.
+    add nothing: what was forgotten there stays forgotten. Returns new and known batches, and new
+    rows.
 
     Raises:
         InputError: The database has other keys, or the tables do not fit together; nothing is
@@ -276,13 +265,9 @@ def import_data(database: Database, folder: Path, manifest: ExportManifest) -> I
             what = f"its tables do not fit ({type(error).__name__})"
             raise _damaged(folder, what) from error
         after = {table: _count(database, table) - rows for table, rows in before.items()}
-    return ImportReport(
-        batches=fresh,
-        known_batches=known,
-        users=after["user"],
-        visits=after["visit"],
-        observations=after["observation"],
-    )
+    return {"batches": fresh, "known_batches": known} | {
+        f"{table}s": rows for table, rows in after.items()
+    }
 
 
 @contextmanager

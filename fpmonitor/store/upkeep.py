@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -30,7 +28,8 @@ from fpmonitor.store.files import (
 from fpmonitor.store.kept_windows import drop_forgotten, look_until_now
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+    from datetime import datetime
     from pathlib import Path
 
     from fpmonitor.store.content import Content
@@ -49,16 +48,11 @@ _DELETIONS = (  # in this order: each looks at what the one before has left
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """The content of a database, and how often each contradiction was found: 0 times if sound."""
-
-    content: Content
-    flaws: Mapping[str, int]
-
-
-def verify_database(database: Database) -> Verification:
+def verify_database(database: Database) -> tuple[Content, dict[str, int]]:
     """Read every row of a database, its snapshots included, and look for contradictions.
+
+    Returns:
+        The content, and how often each contradiction was found: 0 times if sound.
 
     Raises:
         StoreError: A part of the file cannot be read; it says which table cannot.
@@ -73,18 +67,7 @@ def verify_database(database: Database) -> Verification:
     apis = [api for api, _ in database.rows("snapshot/apis")]
     twice = sum(database.rows("upkeep/repeated_observations", api=api)[0][0] for api in apis)
     flaws = dict(database.rows("upkeep/orphans"))
-    return Verification(content, flaws | {"observations that occur twice": twice})
-
-
-@dataclass(frozen=True, slots=True)
-class WouldForget:
-    """What a deletion would take: visits of all, their users, and the first and last time."""
-
-    visits: int
-    users: int
-    of_visits: int
-    first: datetime | None
-    last: datetime | None
+    return content, flaws | {"observations that occur twice": twice}
 
 
 def would_forget(
@@ -94,8 +77,12 @@ def would_forget(
     user: str | None = None,
     key: str | None = None,
     batch: str | None = None,
-) -> WouldForget:
-    """Tell what the function for one of these would delete; nothing is deleted."""
+) -> tuple[int, int, int, datetime | None, datetime | None]:
+    """Tell what the function for one of these would delete; nothing is deleted.
+
+    Returns:
+        Visits, their users, all visits, and the first and the last time of those.
+    """
     if before is not None:
         database.run("upkeep/forget_visits_before", before=before)
     elif user is not None:
@@ -105,7 +92,8 @@ def would_forget(
         database.run("upkeep/forget_visits_of_key", key=key)
     else:
         database.run("upkeep/forget_visits_of_batch", source=batch)
-    return WouldForget(*database.rows("upkeep/describe_forgotten")[0])
+    [(visits, users, of_visits, first, last)] = database.rows("upkeep/describe_forgotten")
+    return visits, users, of_visits, first, last
 
 
 def forget_before(database: Database, before: datetime) -> int:

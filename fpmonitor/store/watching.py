@@ -124,21 +124,13 @@ def corrected_users(
     return int(users)
 
 
-@dataclass(frozen=True, slots=True)
-class HostAhead:
-    """Logs whose names differ in numbers alone, as those of one host do, with times ahead.
+def users_of_the_future(
+    database: Database, now: datetime
+) -> tuple[int, list[tuple[int, Mapping[str, int]]]]:
+    """Count users of visits whose time is more than a day ahead: all, and by host.
 
-    Attributes:
-        users: Users of visits whose time is ahead, in all of its logs.
-        logs: Log -> those users of it, most first.
+    A host has logs whose names differ in numbers alone: its users, and log -> those, most first.
     """
-
-    users: int
-    logs: Mapping[str, int]
-
-
-def users_of_the_future(database: Database, now: datetime) -> tuple[int, list[HostAhead]]:
-    """Count users of visits whose time is more than a day ahead, in all and by host."""
     moment = naive_utc(now + timedelta(days=1))
     [(_, _, users), *counted] = database.rows("watch/future", moment=moment)
     hosts = {host: count for host, log, count in counted if log is None and host is not None}
@@ -146,7 +138,7 @@ def users_of_the_future(database: Database, now: datetime) -> tuple[int, list[Ho
     for host, log, count in counted:
         if log is not None:
             logs[host][log] = count
-    return users, [HostAhead(count, logs[host]) for host, count in hosts.items()]
+    return users, [(count, logs[host]) for host, count in hosts.items()]
 
 
 def last_checked(database: Database, watched: str) -> tuple[str | None, str | None]:

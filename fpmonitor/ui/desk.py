@@ -13,6 +13,7 @@ from fpmonitor.answers.decide import users_meant
 from fpmonitor.answers.exposure import ExposureDetails, report_exposures
 from fpmonitor.answers.preview import limits_of_left
 from fpmonitor.answers.withheld import Withheld, explain_withheld
+from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, UndecidableError
 from fpmonitor.estimate.entropy import entropy_bits, naive_group_size
@@ -287,7 +288,9 @@ class Desk:
 
     def decision(self) -> Decision | None:
         """Return the decision beside the database; null where there is none."""
-        return read_decision(self.decision_file) if self.decision_file.exists() else None
+        if not self.decision_file.exists():
+            return None
+        return read_credible_decision(self.decision_file, read_decision)
 
     def lists(self, decision: Decision) -> tuple[list[Listed], bool]:
         """Write the decision for every product, with the limits of what stays readable.

@@ -52,8 +52,7 @@ def sqlite_crawl(path: Path, *, site: str = "top_level_url", incomplete: bool = 
 
 
 def sets_of(monitor: Monitor, by: Any = "script") -> dict[tuple[str, ...], tuple[int, int]]:
-    demands = [line.demand for line in monitor.demand(by)]
-    return {demand.apis: (demand.scripts, demand.sites) for demand in demands}
+    return {line.apis: (line.scripts, line.sites) for line in monitor.demand(by)}
 
 
 @pytest.mark.parametrize("site", ["top_level_url", "document_url"])
@@ -74,6 +73,18 @@ def test_openwpm_in_parquet_says_the_same(tmp_path: Path) -> None:
     with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
         monitor.store_demand([str(log)])
         assert sets_of(monitor) == SETS
+
+
+def test_a_file_with_the_columns_of_a_summed_crawl_may_hold_anything(tmp_path: Path) -> None:
+    log = tmp_path / "summed.parquet"
+    cells = {"page": [1], "script": [2], "symbol": [3.5], "incomplete": [0], "calls": [1]}
+    pl.DataFrame(cells).write_parquet(log)
+    with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
+        [report] = monitor.store_demand([str(log)], collector="openwpm")
+        assert (report.stored, report.rejected) == (0, 1)
+        pl.DataFrame(cells | {"calls": ["many"]}).write_parquet(log)
+        with pytest.raises(InputError, match="as a log of OpenWPM"):
+            monitor.store_demand([str(log)], collector="openwpm")
 
 
 def test_scripts_of_a_site_can_join_what_they_read(tmp_path: Path) -> None:
@@ -198,7 +209,7 @@ def test_an_api_that_the_population_lacks_leaves_no_upper_limit(tmp_path: Path) 
     with Monitor(tmp_path / "x.duckdb", create=True) as monitor:
         monitor.ingest([str(users)])
         monitor.store_demand([str(log)])
-        rows = {tuple(line.demand.apis): line.to_json() for line in monitor.demand(k=5)}
+        rows = {tuple(line.apis): line.to_json() for line in monitor.demand(k=5)}
     partly = rows["HTMLCanvasElement.toDataURL", "Navigator.userAgent"]
     assert partly["unobserved"] == ["HTMLCanvasElement.toDataURL"]
     assert partly["upper"] is None

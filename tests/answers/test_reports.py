@@ -12,6 +12,8 @@ import pytest
 
 from fpmonitor.answers.curve import curve_of
 from fpmonitor.answers.rank import rank_sets
+from fpmonitor.answers.sets import sets_up_to
+from fpmonitor.answers.trust import price_of_trust
 from fpmonitor.cli import run
 from fpmonitor.disclosure import Audience, disclosed_spectra
 from fpmonitor.errors import InputError, UnknownNameError
@@ -153,6 +155,14 @@ def test_marginals_promise_what_the_curator_of_a_study_promises(monitor: Monitor
     )
     assert report.trust[0].observed_rule == "top-r"
     assert report.trust[0].observed_upper == pytest.approx(least, rel=1e-8)
+
+
+def test_k_users_who_are_all_alike_are_safe() -> None:
+    for users, upper in ((10, 0.0), (9, 1.0)):
+        alike = population_of(dict.fromkeys("ab", np.zeros(users, dtype=np.int64)))
+        sample = alike.sample(Question(10, 1_000), [["a", "b"]])
+        [level] = price_of_trust(sample, ("a", "b"), "marginals")
+        assert level.observed_upper == upper
 
 
 def test_trust_ends_at_the_level_that_is_asked_for(monitor: Monitor) -> None:
@@ -302,6 +312,15 @@ def test_ranking_takes_all_sets_up_to_a_size(monitor: Monitor) -> None:
     ranking = monitor.rank(size=2, candidates=["rare", "colour", "depth"], k=K)
     assert len(ranking.sets) == 6
     assert len(monitor.rank(k=K).sets) == 4
+    assert len(monitor.rank(size=10**18, k=K).sets) == 15
+
+
+def test_more_sets_than_a_day_has_time_for_are_not_ranked() -> None:
+    names = [str(place) for place in range(4_000)]
+    with pytest.raises(InputError, match="more than 1,000,000 sets of up to 2"):
+        sets_up_to(2, names)
+    with pytest.raises(InputError, match="of up to 10"):
+        sets_up_to(10, names[:100])
 
 
 def test_curve_hides_thresholds_below_k(monitor: Monitor) -> None:

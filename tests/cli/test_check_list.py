@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -122,11 +123,22 @@ def _json_combines(text: str) -> str:
     return json.dumps(content)
 
 
-def _gate_allows(text: str) -> str:
+def _json_renames(text: str) -> str:
+    content = json.loads(text)
+    content["names"] = {content["exposed"][0]: "HTMLCanvasElement.toDataURL"}
+    return json.dumps(content)
+
+
+def _gate(text: str, change: Callable[[Any], object]) -> str:
     start = text.index("{", text.index('"policy"') - 2)
     content, length = json.JSONDecoder().raw_decode(text[start:])
-    content["allow"].append(["HTMLCanvasElement.toDataURL"])
+    change(content)
     return text[:start] + json.dumps(content) + text[start + length :]
+
+
+def _gate_renames(text: str) -> str:
+    canvas = "HTMLCanvasElement.toDataURL"
+    return _gate(text, lambda content: content.update(names={content["allow"][0][0]: canvas}))
 
 
 WIDER: list[tuple[str, Callable[[str], str]]] = [
@@ -136,7 +148,13 @@ WIDER: list[tuple[str, Callable[[str], str]]] = [
     ("csv", lambda text: text.replace(",withheld,", ",exposed,")),
     ("csv", lambda text: "\n".join(line for line in text.splitlines() if "withheld" not in line)),
     ("csv", lambda text: text + "HTMLCanvasElement.toDataURL,exposed,again\n"),
-    ("gate-js", _gate_allows),
+    (
+        "gate-js",
+        partial(_gate, change=lambda lists: lists["allow"].append(["HTMLCanvasElement.toDataURL"])),
+    ),
+    # Whoever asks for the canvas is answered for the API that has its name here.
+    ("json", _json_renames),
+    ("gate-js", _gate_renames),
 ]
 
 
@@ -152,6 +170,17 @@ def test_a_list_that_was_widened_is_violated(
     listed.write_text(edit(text_of(folder / form)), encoding="utf-8")
     assert check(folder, listed, form) == 1
     assert "block" in [row["verdict"] for row in told(capsys.readouterr().out)]
+
+
+def test_a_gate_with_unions_of_its_own_is_refused(folder: Path, tmp_path: Path) -> None:
+    """Its code goes by them, and a check that passed them over said that the list holds."""
+    union = [{"apis": ["HTMLCanvasElement.toDataURL"], "verdict": "allow"}]
+    more = {"recommended": [], "union_with": union, "block": [], "undecided": []}
+    listed = tmp_path / "gate.js"
+    edited = _gate(text_of(folder / "gate-js"), lambda content: content.update(more))
+    listed.write_text(edited, encoding="utf-8")
+    assert check(folder, listed, "gate-js") == 2
+    assert load_plugin(EXPORTERS, "gate-js").validate(edited)
 
 
 def test_a_list_of_before_is_read(
@@ -255,9 +284,26 @@ def _emptied(content: Any) -> None:
     content["apiManipulation"]["settings"]["conditionalChanges"] = [condition]
 
 
-def _firefox(text: str, **more: str) -> str:
-    scope = [{"firstPartyDomain": "evil.example", "overrides": "-AllTargets"} | more]
-    value = json.dumps(json.dumps(scope))
+def _tweaked(content: Any) -> None:
+    """Change a site in the popup, which is kept beside the level of the site."""
+    level = content["__default__"]
+    tweaks = {name: 0 for name in content["custom_levels"][level] if "level" not in name}
+    content["domains"]["evil.example"] = {"level_id": level, "tweaks": tweaks}
+
+
+def _moved(content: Any) -> None:
+    settings = content["apiManipulation"]["settings"]
+    patches = [
+        {"op": "move", "from": f"/apiChanges/{path}", "path": f"/gone/{path}"}
+        for path in settings["apiChanges"]
+    ]
+    condition = {"condition": {"domain": "evil.example"}, "patchSettings": patches}
+    settings["conditionalChanges"] = [condition]
+
+
+def _firefox(text: str, *before: Any, **more: Any) -> str:
+    scope = {"firstPartyDomain": "evil.example", "overrides": "-AllTargets"} | more
+    value = json.dumps(json.dumps([*before, scope]))
     return text + f'user_pref("privacy.fingerprintingProtection.granularOverrides", {value});\n'
 
 
@@ -318,7 +364,12 @@ SPARED: list[tuple[str, Callable[[str], str]]] = [
         "firefox-userjs",
         lambda text: _firefox(text, firstPartyDomain="*", thirdPartyDomain="evil.example"),
     ),
+    # One without a domain, or of another kind, takes no other along.
+    ("firefox-userjs", lambda text: _firefox(text, {"overrides": "+CanvasRandomization"}, 5)),
+    ("firefox-userjs", partial(_firefox, isBaseline=True)),
     ("firefox-policies", partial(_tracked, Exceptions=["https://evil.example:8443"])),
+    ("jshelter", lambda text: _with(text, _tweaked)),
+    ("duckduckgo", lambda text: _with(text, _moved)),
     ("duckduckgo", _before),
     ("duckduckgo", _unprotected),
     # What uBlock Origin reads, by its source (1.67): other words, comments, lines that go on.
@@ -360,6 +411,29 @@ def test_a_policy_that_allows_any_site_blocks_none() -> None:
     for pattern in ("*", "https://*:443", "[*.]evil.example", "evil.example:443"):
         text = json.dumps(blocked | {"LocalFontsAllowedForUrls": [pattern]})
         assert not exporter.read(text, "evil.example").controls, pattern
+
+
+def test_a_policy_for_a_host_or_its_plain_pages_blocks_no_whole_site() -> None:
+    exporter = load_plugin(EXPORTERS, "chromium-policies")
+    for pattern, on_site, below in (
+        ("[*.]evil.example", True, True),
+        ("https://[*.]evil.example", True, True),
+        ("evil.example", True, False),
+        ("http://evil.example", False, False),
+    ):
+        text = json.dumps({"LocalFontsBlockedForUrls": [pattern]})
+        assert bool(exporter.read(text, "evil.example").controls) == on_site, pattern
+        assert bool(exporter.read(text, "www.evil.example").controls) == below, pattern
+
+
+def test_a_change_for_some_pages_of_a_site_is_none_for_the_site(folder: Path) -> None:
+    exporter = load_plugin(EXPORTERS, "duckduckgo")
+    decision = read_decision(folder / "decision.json")
+    content = json.loads(exporter.export(decision, ExportOptions(site="evil.example")).text)
+    assert exporter.read(json.dumps(content), "evil.example").controls
+    [change] = content["apiManipulation"]["settings"]["conditionalChanges"]
+    change["condition"]["urlPattern"] = "https://evil.example/a"
+    assert not exporter.read(json.dumps(content), "evil.example").controls
 
 
 def _nowhere(content: Any) -> None:
@@ -407,7 +481,19 @@ VOID: list[tuple[str, Callable[[str], str]]] = [
     ("ublock", lambda text: text.replace("*##", "~evil.example##")),
     ("ublock", lambda text: text.replace("*##", "*,##")),
     ("ublock", lambda text: text + "a.example," * 2_000 + "*#@#+js()\n"),
+    ("ublock", lambda text: text.replace(")\n", ", runAt, end)\n")),
+    ("ublock", lambda text: text.replace("+js(", "+js(ubo-")),
+    # By the source of AdGuard's scriptlets (2.3.1): stacks, kinds of values, names.
+    ("adguard", lambda text: text.replace("')\n", "', 'evil.js')\n")),
+    ("adguard", lambda text: re.sub(r"'[^']*'\)\n", "'true')\n", text)),
+    ("adguard", lambda text: text.replace("set-constant", "set")),
+    ("firefox-userjs", lambda text: text.replace('"custom"', '"standard"')),
+    ("firefox-userjs", lambda text: "\n".join(text.splitlines()[-2:]) + "\n"),
+    ("firefox-policies", lambda text: text.replace('"policies"', '"a": NaN, "policies"')),
+    ("jshelter", lambda text: text.replace('"version"', '"a": NaN, "version"')),
+    ("duckduckgo", lambda text: text.replace('"state"', '"a": -Infinity, "state"')),
     ("webextension", lambda text: text.replace('all_frames\\": true', 'all_frames\\": false')),
+    ("webextension", lambda text: text.replace('all_frames\\": true', 'all_frames\\": 1')),
     ("webextension", lambda text: text.replace("MAIN", "ISOLATED")),
     ("webextension", lambda text: _with(text, _nowhere)),
     ("webextension", lambda text: text.replace("document_start", "document_idle")),
@@ -449,6 +535,8 @@ SITE = 'header Permissions-Policy "gamepad=()"\n'
 SECURE = f"<IfModule mod_ssl.c>\n<VirtualHost *:443>\n{SET}</VirtualHost>\n</IfModule>\n"
 FRAME = "add_header X-Frame-Options DENY;\n"
 API = "location /api/ { proxy_pass http://b; }\n"
+TOKENS = "/.well-known/acme-challenge/"
+MOVED = "location / { return 301 https://a.example$request_uri; }\n"
 CONFIGURED: list[tuple[str, bool]] = [
     # nginx: a block with headers of its own sends none of those above.
     (f"http {{\n{ADD}server {{\n{FRAME}}}\n}}\n", False),
@@ -475,6 +563,23 @@ CONFIGURED: list[tuple[str, bool]] = [
     (f"a.example/blog/* {{\n{SITE}}}\n", False),
     (f"https://a.example, :8080 {{\n{SITE}}}\n", True),
     (f"(common) {{\n{SITE}}}\na.example {{\nfile_server\n}}\n", False),
+    (f"(common) {{\n{SITE}}}\n", False),
+    (f"(common) {{\n{SITE}}}\na.example {{\nimport common\n}}\n", True),
+    (f"(common) {{\n{SITE}}}\na.example {{\nimport common\n}}\nb.example {{\n}}\n", False),
+    (f"(common) {{\n{SITE}}}\na.example {{\nhandle /a {{\nimport common\n}}\n}}\n", False),
+    # Beside others a name alone is a site.
+    (f"a.example {{\n{SITE}}}\nintranet {{\nfile_server\n}}\n", False),
+    (f"a.example {{\n{SITE}}}\nintranet {{\n{SITE}}}\n", True),
+    # Texts are no words of a configuration, and no site is lost in one.
+    (f"a.example {{\nrespond <<X\n{SITE}X\n}}\n", False),
+    (f"a.example {{\nrespond `\n{SITE}}}`\n}}\n", False),
+    (f"{SECURE}ServerAdmin o'brien@a.example\n<VirtualHost *:80>\n</VirtualHost>\n", False),
+    (f"# off \\\n{SET}", False),
+    (f"server {{\n{ADD}location ~ ^/a#b {{ {FRAME[:-1]} }}\n}}\n", False),
+    (f"<IfModule mod_other.c>\n{SET}</IfModule>\n", False),
+    # Tokens for an authority are no pages.
+    (f"server {{\n{ADD}}}\nserver {{\n{MOVED}location {TOKENS} {{ }}\n}}\n", True),
+    (f"server {{\n{ADD}}}\nserver {{\n{MOVED}location /app/ {{ }}\n}}\n", False),
     (f"a.example {{\n{SITE}reverse_proxy b:80 {{\nheader_down -P*\n}}\n}}\n", False),
     (f"a.example {{\n{SITE}reverse_proxy b:80 {{\nheader_up -P*\n}}\n}}\n", True),
     # What an application sends is hidden, and the server's own header sent.
@@ -561,7 +666,7 @@ def test_a_hostile_list_is_refused_or_hides_nothing_and_costs_nothing(
             continue
         assert time.process_time() - began < 5, content[:40]
         if form not in {"brave", "firefox-policies", "firefox-userjs"}:  # protect by themselves
-            left = {api for each in in_use.left for api in each.most}
+            left = {api for most, _ in in_use.left for api in most}
             assert left == {*SHOWN} or in_use.strangers, content[:40]
 
 

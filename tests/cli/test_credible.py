@@ -14,6 +14,7 @@ from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.serve.config import ServeConfig
 from fpmonitor.serve.questions import Questions
+from fpmonitor.ui.desk import Desk
 from tests.stored import stored
 
 if TYPE_CHECKING:
@@ -170,6 +171,21 @@ def test_what_contradicts_itself_is_neither_watched_nor_served(
         Questions(ServeConfig(db=Path(db), decision=file))
     with pytest.raises(InputError, match=r"d\.json: `"):
         Tools(db=Path(db), decision=file).may_read(["vendor"])
+
+
+@pytest.mark.parametrize("name", ["nothing is blocked", "a larger budget"])
+def test_no_list_of_scripts_and_no_page_goes_by_what_contradicts_itself(
+    name: str, made: tuple[str, Content], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db, content = made[0], json.loads(json.dumps(made[1]))
+    WITHIN[name](content)
+    desk = Desk([], tmp_path / "x.duckdb")
+    desk.decision_file.write_text(json.dumps(content))
+    written = ["lists", "scripts", str(desk.decision_file), "--to", "adblock", "--db", db]
+    assert run(written) == 2
+    assert "is not to be trusted" in capsys.readouterr().err
+    with pytest.raises(InputError, match="is not to be trusted"):
+        desk.decision()
 
 
 @pytest.mark.parametrize("setting", ["population", "sample"])

@@ -6,11 +6,16 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fpmonitor.cli import run
+from fpmonitor.cluster.engine import open_engine
+from fpmonitor.cluster.fetching import fetch_visits
+from fpmonitor.errors import InputError, StoreError
+from fpmonitor.logs.column_map import ColumnMap
+from fpmonitor.monitor import Monitor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,3 +59,22 @@ def test_ctrl_c_ends_what_an_engine_does(query: str, tmp_path: Path) -> None:
     assert process.returncode == 130
     assert said.endswith("fpmonitor: interrupted\n")
     assert not (tmp_path / "sketch").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "columns", "error", "said"),
+    [
+        ("INTERVAL 3 DAYS", {}, StoreError, "refused the statement"),
+        ("'infinity'::TIMESTAMP", {"time": "seen"}, InputError, "holds no times"),
+    ],
+)
+def test_what_polars_panics_at_is_refused(
+    value: str, columns: dict[Any, str], error: type[Exception], said: str, tmp_path: Path
+) -> None:
+    table, named = f"SELECT 1 AS visitor, {value} AS seen", {"user": "visitor", **columns}
+    with (
+        open_engine() as engine,
+        Monitor(tmp_path / "x.duckdb", create=True) as monitor,
+        pytest.raises(error, match=said),
+    ):
+        fetch_visits(monitor.database, engine, table, ColumnMap(columns=named))

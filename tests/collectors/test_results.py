@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -288,6 +289,13 @@ def test_of_several_results_in_a_record_the_others_are_named() -> None:
     assert "before.fp" in visit.not_taken
 
 
+def test_a_list_in_the_place_of_the_word_for_a_platform_is_no_result(tmp_path: Path) -> None:
+    """No set can be asked for a list: any log with such a record ended in a traceback."""
+    odd = {"browser": {}, "os": {}, "engine": {}, "platform": {"type": []}}
+    taken, seen = ingested(tmp_path, [{"user": "u", "a": odd, "Screen.width": 1}])
+    assert (taken, seen["Screen.width"]) == ("wide", ["1"])
+
+
 def test_the_list_of_fingerprintjs2_is_read_in_all_its_forms() -> None:
     loaded = collector("fingerprintjs2")
     visit = loaded.visit({"components": OLD})
@@ -354,6 +362,18 @@ def test_results_in_a_column_of_a_table_are_read(tmp_path: Path, form: str) -> N
         for _, api, status, _, text in monitor.database.rows("report/observations"):
             seen.setdefault(api, []).append(text if status == "value" else status)
     assert seen == expected
+
+
+def test_a_time_span_that_python_has_no_number_for_is_read_by_another_collector(
+    tmp_path: Path,
+) -> None:
+    log, database = tmp_path / "spans.parquet", str(tmp_path / "x.duckdb")
+    duckdb.sql(
+        "SELECT 'u' AS user, '7' AS \"Screen.width\", INTERVAL 1000000000 DAYS AS span"
+    ).write_parquet(str(log))
+    assert run(["ingest", str(log), "--db", database]) == 0
+    with Monitor(database) as monitor:
+        assert monitor.database.rows("report/batches")[-1][1] == "wide"
 
 
 def test_rows_of_a_table_that_cannot_be_read_are_rejected_by_their_lines(tmp_path: Path) -> None:

@@ -67,6 +67,12 @@ def test_what_rows_that_are_no_users_may_hide_is_paid_for_said_and_proved(
         changed.write_text(json.dumps(content))
         assert run(["audit", "certificate", str(changed)]) == 1
         assert "fakes" in capsys.readouterr().out
+    # Each design is held to the rows of the file: the first one alone was.
+    content = json.loads(few.read_text())
+    content["proof"]["allow"]["designs"][-1]["fakes"] = {"rows": USERS - 1, "most": 19}
+    changed.write_text(json.dumps(content))
+    assert run(["audit", "certificate", str(changed)]) == 1
+    assert "another question: users" in capsys.readouterr().out
     for design in said["proof"]["allow"]["designs"]:
         assert design["fakes"] == {"rows": USERS, "most": 20}
 

@@ -19,7 +19,7 @@ def test_greatest_weight_wins_then_more_apis_then_the_alphabet() -> None:
     assert recommend([("d", "e"), ("a", "b")]) == ("a", "b")
 
 
-@pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf"), 1e308])
 def test_weights_must_be_finite_and_not_negative(weight: float) -> None:
     with pytest.raises(InputError, match="weight of a"):
         recommend([("a",)], weights={"a": weight})

@@ -7,9 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from fpmonitor.cli import run
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.declared import (
     Looked,
+    _log_sets,
     declared_limits,
     declared_share_limits,
     share_limits_once,
@@ -154,6 +156,24 @@ def test_scores_have_the_rest_of_delta(db: str, capsys: pytest.CaptureFixture[st
         for colour in range(7)
     ]
     assert declared == pytest.approx(limits.of(CountSpectrum.from_counts(np.array(counts)), 2))
+
+
+@pytest.mark.parametrize("seen", [1, 2, 20, 100])
+@pytest.mark.parametrize("values", [10**6, 10**12, 2**60, 10**30])
+def test_every_set_of_values_that_nobody_had_has_its_level(values: int, seen: int) -> None:
+    exact = math.log(math.comb(values, seen) * (values + 1))
+    assert _log_sets(values, values - seen) == pytest.approx(exact, rel=1e-9)
+
+
+def test_any_number_of_possible_values_has_an_answer(
+    db: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    question = ["--db", db, "--apis", "tier,colour", "--k", "5", "-n", "2000", "--bounds"]
+    many = asked(capsys, *question, "--support", str(10**20))
+    assert many == pytest.approx(asked(capsys, *question, "--support", str(10**9)))
+    for refused in (["--support", "9" * 400], ["--users-for", "1e-200"]):
+        assert run(["exposure", *question, *refused]) == 2
+        assert "must be at" in capsys.readouterr().err
 
 
 def test_biased_samples_have_no_exact_limits(db: str, capsys: pytest.CaptureFixture[str]) -> None:

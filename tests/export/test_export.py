@@ -470,6 +470,16 @@ def test_a_policy_is_read_as_browsers_read_it(value: str, blocked: int, slips: i
         assert (len(found.controls), len(found.problems)) == (blocked, slips), text
 
 
+def test_of_several_responses_the_page_is_the_last() -> None:
+    """As `curl -I -L` writes them: what sends elsewhere shows no page."""
+    sent, page = "Permissions-Policy: gamepad=()\r\n\r\n", "content-type: text/html\r\n\r\n"
+    for text, is_sent in (
+        (f"HTTP/1.1 301 Moved\r\n{sent}HTTP/2 200 \r\n{page}", False),
+        (f"HTTP/1.1 301 Moved\r\nLocation: /\r\n\r\nHTTP/2 200 \r\n{sent}", True),
+    ):
+        assert bool(PRODUCTS["permissions-policy"].read(text, None).controls) == is_sent
+
+
 HEADER = 'add_header Permissions-Policy "ch-ua-model=()" always;\n'
 OTHER = 'add_header Permissions-Policy "geolocation=()" always;\n'
 APACHE = 'Header always set Permissions-Policy "ch-ua-model=()"\n'
@@ -556,6 +566,44 @@ def test_userjs_says_the_same_as_policies() -> None:
     assert read_userjs(text, None) == policies
 
 
+CUSTOM = 'user_pref("browser.contentblocking.category", "custom");'
+
+
+def test_a_name_that_firefox_never_asks_for_is_no_site() -> None:
+    for name in ("firefox-policies", "firefox-userjs"):
+        decision = decision_of([], ["Navigator.hardwareConcurrency"])
+        assert PRODUCTS[name].export(decision, ExportOptions(site="example.com")).controls
+        with pytest.raises(InputError, match="registered"):
+            exported(name, decision, site="www.example.com")
+    switch = "privacy.fingerprintingProtection"
+    scope = json.dumps([{"firstPartyDomain": "www.example.com", "overrides": "+JSDateTimeUTC"}])
+    scoped = f'user_pref("{switch}.granularOverrides", {json.dumps(scope)});'
+    found = read_userjs(f'user_pref("{switch}", true);{CUSTOM}{scoped}', "www.example.com")
+    assert "JSDateTimeUTC" not in {control.name for control in found.controls}
+    assert found.problems
+
+
+@pytest.mark.parametrize(
+    ("more", "is_on"),
+    [
+        ("", False),
+        (CUSTOM, True),
+        ('user_pref("browser.contentblocking.category", "strict");', True),
+        ('user_pref("browser.contentblocking.category", "standard");', False),
+        ('lockPref("privacy.fingerprintingProtection", true);', False),
+    ],
+)
+def test_a_switch_counts_where_the_first_window_leaves_it(more: str, *, is_on: bool) -> None:
+    """Else a list is said to hide what it does only until Firefox shows its first window."""
+    switch = "privacy.fingerprintingProtection"
+    on = f'user_pref("{switch}", true);user_pref("{switch}.overrides", "+JSDateTimeUTC");'
+    found = read_userjs(on + more, None)
+    assert ("JSDateTimeUTC" in {control.name for control in found.controls}) == is_on
+    entries = {switch: {"Value": True, "Status": "user"}, f"{switch}.overrides": "+JSDateTimeUTC"}
+    policies = read_policies(json.dumps({"policies": {"Preferences": entries}}), None)
+    assert "JSDateTimeUTC" not in {control.name for control in policies.controls}
+
+
 def test_an_older_firefox_gets_only_targets_that_it_has() -> None:
     decision = decision_of([], ["Navigator.maxTouchPoints"])
     assert "+MaxTouchPoints" in exported("firefox-policies", decision)
@@ -601,14 +649,16 @@ WEBGL = "webgl.disabled"
     ("statement", "is_hidden"),
     [
         (f'user_pref("{WEBGL}", true);', True),
-        # As seen in Firefox ESR 153: in `user.js` it reads `user_pref` and `lockPref` alone.
+        # As seen in Firefox ESR 153: in `user.js` it reads `user_pref` alone, and that of Debian
+        # `lockPref`, too, which Mozilla's parser does not know.
         (f'pref("{WEBGL}", true);', False),
         (f'sticky_pref("{WEBGL}", true);', False),
-        (f'lockPref("{WEBGL}", true);', True),
-        (f'lockPref("{WEBGL}", true);user_pref("{WEBGL}", false);', True),
+        (f'lockPref("{WEBGL}", true);', False),
+        (f'lockPref("{WEBGL}", true);user_pref("{WEBGL}", true);', True),
+        (f'lockPref("{WEBGL}", true);user_pref("{WEBGL}", false);', False),
         (f'user_pref("{WEBGL}", true);lockPref("{WEBGL}", false);', False),
         (f'user_pref("{WEBGL}", true);lockPref("{WEBGL}", 0);', True),
-        (f'lockPref("{WEBGL}", true);lockPref("{WEBGL}", false);', True),
+        (f'user_pref("{WEBGL}", true);lockPref("{WEBGL}", true);lockPref("{WEBGL}", false);', True),
         (f'lockPref("{WEBGL}");', False),
         (f'user_pref("{WEBGL}", true, locked);', False),
         (f'user_pref("{WEBGL}", true);pref("{WEBGL}", false);', True),
@@ -657,7 +707,10 @@ def test_a_policy_sets_a_preference_where_firefox_sets_it(
 
 def test_preferences_over_several_lines_are_read_as_firefox_reads_them() -> None:
     switch = "privacy.fingerprintingProtection"
-    on = f'user_pref("{switch}", true);\nuser_pref("{switch}.overrides", "+JSDateTimeUTC");\n'
+    on = (
+        CUSTOM
+        + f'user_pref("{switch}", true);\nuser_pref("{switch}.overrides", "+JSDateTimeUTC");\n'
+    )
     undone = [
         f'user_pref(\n  "{switch}",\r\n  false\n);',
         f"user_pref\t(/* a\nb */'{switch}', // c\nfalse);",
@@ -761,7 +814,21 @@ def test_no_rule_of_ours_needs_trust() -> None:
         ("*##+js(set, Navigator.prototype.hardwareConcurrency, 4)", None, 0, 1),
         ("*##+js(set, navigator.hardwareConcurrency, 4", None, 0, 1),
         ("*##+js(aopr, AudioContext)", None, 1, 0),
-        ("*##+js(nowebrtc)", None, 1, 0),
+        ("*##+js(prevent-canvas)", None, 1, 0),
+        # Of an interface with two names both must go; `nowebrtc` leaves the older one in Chromium.
+        ("*##+js(nowebrtc)", None, 0, 0),
+        ("*##+js(set, RTCPeerConnection, undefined)", None, 0, 0),
+        (
+            "".join(
+                f"*##+js(set, {name}RTCPeerConnection, undefined)\n" for name in ("", "webkit")
+            ),
+            None,
+            1,
+            0,
+        ),
+        ("*##+js(set, navigator.hardwareConcurrency, 8, runAt, complete)", None, 0, 1),
+        ("*##+js(set, navigator.getGamepads, [], as, function)", None, 1, 0),
+        ("*##+js(aopr, AudioContext)\n!#include more.txt", None, 1, 1),
         ("example.com###advert", "example.com", 0, 0),
         ("||example.com^$script,third-party", "example.com", 0, 0),
         ("*$doc,permissions=ch-ua-model=()|ch-ua-arch=()", None, 2, 0),
@@ -779,7 +846,7 @@ def test_no_rule_of_ours_needs_trust() -> None:
         ("*$removeheader=x,permissions=ch-ua-model=()", None, 0, 1),
         ("*$permissions=ch-ua-model=(),permissions=ch-ua-arch=()", None, 0, 1),
         ("*$permissions=ch-ua-model=()\n@@||a.example^$all", "a.example", 1, 0),
-        ("*##+js(nowebrtc)\n@@||a.example^$all", "a.example", 1, 0),
+        ("*##+js(aopr, AudioContext)\n@@||a.example^$all", "a.example", 1, 0),
     ],
 )
 def test_ublock_lists_are_read_as_ublock_reads_them(
@@ -789,8 +856,49 @@ def test_ublock_lists_are_read_as_ublock_reads_them(
     assert (len(found.controls), len(found.problems)) == (controls, slips)
 
 
+@pytest.mark.parametrize(
+    ("rule", "is_on"),
+    [
+        ("'set-constant', 'navigator.hardwareConcurrency', '8'", True),
+        ("'ubo-set.js', 'navigator.hardwareConcurrency', '8'", True),
+        ("'set', 'navigator.hardwareConcurrency', '8'", False),
+        ("'set-constant', 'navigator.hardwareConcurrency', '-8'", False),
+        ("'set-constant', 'navigator.hardwareConcurrency', 'true'", False),
+        ("'set-constant', 'navigator.hardwareConcurrency', 'undefined'", True),
+        ("'set-constant', 'navigator.hardwareConcurrency', '8', 'evil.js'", False),
+        ("'set-constant', 'navigator.plugins', 'emptyArr'", True),
+        ("'set-constant', 'navigator.plugins', '[]'", False),
+        ("'set-constant', 'navigator.getGamepads', 'emptyArr', '', 'asFunction'", True),
+        ("'ubo-set', 'navigator.getGamepads', 'emptyArr', 'asFunction'", True),
+        ("'set-constant', 'navigator.getGamepads', 'emptyArr'", False),
+        # Who has set it reads a text, beside which AdGuard sets no object.
+        ("'set-constant', 'navigator.doNotTrack', 'null'", False),
+    ],
+)
+def test_adguard_sets_constants_as_its_scriptlets_do(rule: str, *, is_on: bool) -> None:
+    found = PRODUCTS["adguard"].read(f"#%#//scriptlet({rule})\n", None)
+    assert (len(found.controls), len(found.problems)) == (is_on, not is_on)
+
+
+def test_a_star_is_no_domain_in_adguard() -> None:
+    rule = "#%#//scriptlet('set-constant', 'navigator.hardwareConcurrency', '8')"
+    for domains, is_on in (("", True), ("*", False), ("a.example,*", False)):
+        assert bool(PRODUCTS["adguard"].read(f"{domains}{rule}\n", None).controls) == is_on, domains
+
+
+def test_adguard_takes_a_header_from_all_requests_or_the_site_reads_it() -> None:
+    rule = "removeheader=request:sec-ch-ua-model"
+    for options, is_on in ((rule, True), (f"important,{rule}", True), (f"document,{rule}", False)):
+        assert bool(PRODUCTS["adguard"].read(f"*${options}\n", None).controls) == is_on, options
+
+
+def test_adguard_sets_what_a_setting_of_the_user_is() -> None:
+    text = exported("adguard", decision_of([], ["Navigator.doNotTrack"]))
+    assert "'navigator.doNotTrack', 'undefined'" in text
+
+
 def test_an_exception_lifts_a_rule_on_its_site_only() -> None:
-    text = "*##+js(nowebrtc)\nexample.com#@#+js(nowebrtc)\n"
+    text = "*##+js(aopr, AudioContext)\nexample.com#@#+js(aopr, AudioContext)\n"
     read = PRODUCTS["ublock"].read
     assert read(text, "example.com").controls == ()
     assert len(read(text, "other.org").controls) == 1

@@ -332,6 +332,7 @@ def test_import_says_what_a_list_in_use_leaves_exposed(
 
     prefs = tmp_path / "user.js"
     prefs.write_text(
+        'user_pref("browser.contentblocking.category", "custom");\n'
         'user_pref("privacy.fingerprintingProtection", true);\n'
         'user_pref("privacy.fingerprintingProtection.overrides", "-AllTargets,+JSDateTimeUTC");\n'
     )

@@ -263,3 +263,16 @@ def test_what_no_extension_reaches_is_said() -> None:
     assert verdicts["css:prefers-color-scheme"] == "by-passable", "style sheets"
     assert verdicts["transport:ja4"] == verdicts["HTMLElement.offsetWidth"] == "impossible"
     assert all(one.note for one in found if one.verdict == "by-passable")
+
+
+def test_a_header_of_two_names_is_withheld_by_both() -> None:
+    """Else the width of an image stays in requests under the name of before."""
+    decision = decided(["http:sec-ch-width"], block=[["http:sec-ch-width"]])
+    content = json.loads(WEBEXTENSION.export(decision, ExportOptions()).text)
+    assert WEBEXTENSION.read(json.dumps(content), None).controls
+    [rule] = json.loads(content["rules.json"])
+    changes = rule["action"]["requestHeaders"]
+    rule["action"]["requestHeaders"] = [one for one in changes if one["header"] != "width"]
+    assert len(rule["action"]["requestHeaders"]) == len(changes) - 1
+    content["rules.json"] = json.dumps([rule])
+    assert not WEBEXTENSION.read(json.dumps(content), None).controls

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -157,3 +158,10 @@ def test_errors_speak_of_arguments_and_not_of_options(
     with pytest.raises((fp.FpmonitorError, TypeError)) as found:
         wrong(frame, log)
     assert "--" not in str(found.value)
+
+
+def test_a_column_that_no_file_can_hold_is_named_as_one() -> None:
+    """Polars panics at it, which is no `Exception`."""
+    table = duckdb.sql("SELECT 1 AS id, INTERVAL 3 DAYS AS span")
+    with pytest.raises(fp.InputError, match="not a frame that can be stored"):
+        fp.read(table)

@@ -473,10 +473,10 @@ def test_no_matrix_of_a_level_tells_more_than_the_best(
 ) -> None:
     """Protocols, and random matrices of the level; section 11 leaves the optimum open."""
     prior, rng = DirichletPrior.jeffreys(values), np.random.default_rng(2)
-    best = optimal_matrix(prior, epsilon, rng=generator())
-    assert np.argmax(best.weights) + 1 == size
-    assert best.matrix.ldp_level == pytest.approx(epsilon)
-    most = utility(best.matrix, prior)
+    best, weights = optimal_matrix(prior, epsilon, rng=generator())
+    assert np.argmax(weights) + 1 == size
+    assert best.ldp_level == pytest.approx(epsilon)
+    most = utility(best, prior)
     others: list[Mechanism] = [protocol(values, epsilon) for protocol in PROTOCOLS.values()]
     for _ in range(5):
         rows = np.exp(epsilon * rng.random((3 * values, values)))
@@ -493,9 +493,9 @@ def test_no_matrix_of_a_level_tells_more_than_the_best(
 
 def test_a_prior_that_favours_values_has_a_best_matrix_too() -> None:
     prior, rng = DirichletPrior((1.0, 2.0, 0.5)), np.random.default_rng(2)
-    best = optimal_matrix(prior, 1.0, rng=generator())
-    assert best.matrix.ldp_level == pytest.approx(1.0)
-    most = utility(best.matrix, prior)
+    best, _ = optimal_matrix(prior, 1.0, rng=generator())
+    assert best.ldp_level == pytest.approx(1.0)
+    most = utility(best, prior)
     others: list[Mechanism] = [protocol(3, 1.0) for protocol in PROTOCOLS.values()]
     for _ in range(10):
         rows = np.exp(rng.random((9, 3)))
@@ -512,9 +512,9 @@ def test_the_best_matrix_at_an_average_privacy_tells_the_truth_to_some(
 ) -> None:
     """Truth with probability 1 - S has the average privacy S and the participation 1 - S."""
     prior, privacy = DirichletPrior(alpha), 0.8
-    best = optimal_matrix(prior, privacy=privacy, rng=generator())
-    assert average_privacy(best.matrix, prior) == pytest.approx(privacy, abs=1e-3)
-    found = participation(asymptotic_utility(best.matrix, prior, rng=generator()), prior).value
+    best, _ = optimal_matrix(prior, privacy=privacy, rng=generator())
+    assert average_privacy(best, prior) == pytest.approx(privacy, abs=1e-3)
+    found = participation(asymptotic_utility(best, prior, rng=generator()), prior).value
     nothing = np.full((1, 3), privacy)
     some = StochasticMatrix(np.vstack([(1 - privacy) * np.eye(3), nothing]))
     assert average_privacy(some, prior) == pytest.approx(privacy)

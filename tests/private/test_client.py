@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from scipy import stats
 
 from fpmonitor.errors import InputError
-from fpmonitor.ldp.mechanisms import HashedReports, LocalHash, RandomisedResponse
+from fpmonitor.ldp.mechanisms import LocalHash, RandomisedResponse
 from fpmonitor.private.client import (
     AnsweredRequests,
     randomised,
@@ -189,8 +189,8 @@ def test_local_hashing_supports_values_as_often_as_its_mechanism_does() -> None:
     rng = random.Random(6)
     parts = [randomised("=2", plan, rng)[1:].split(".") for _ in range(20_000)]
     seeds = np.array([int(seed, 16) for seed, _ in parts], dtype=np.uint64)
-    reports = HashedReports(seeds, np.array([int(told) for _, told in parts]))
-    counts = mechanism.support_counts(reports)
+    hashes = np.array([int(told) for _, told in parts])
+    counts = mechanism.support_counts((seeds, hashes))
     assert len(set(seeds)) == 20_000
     for value, count in enumerate(counts):
         chance = mechanism.true_support if value == 2 else mechanism.false_support

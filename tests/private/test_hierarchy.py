@@ -277,3 +277,7 @@ def test_the_command_plays_the_rounds_of_a_database(
     printed = json.loads(capsys.readouterr().out)
     assert [one["messages_per_user"] for one in printed["rounds"]] == [4, 6]
     assert printed["rounds"][1]["recommended"] == list(NAMES)
+    # A set within 5.001 % need not be within "5.00 %".
+    arguments[1] = "0.05001"
+    assert run(["private", "simulate", *arguments, "--db", db, "--format", "table"]) == 0
+    assert "budget 5.01 %" in " ".join(capsys.readouterr().out.split())

@@ -30,7 +30,6 @@ from fpmonitor.private.folder import make_role
 from fpmonitor.private.keys import SecretKeys, open_message
 from fpmonitor.private.knowledge import Knowledge
 from fpmonitor.private.randomised import (
-    RandomisedAnswers,
     estimate,
     mechanism_of,
     plan_randomisation,
@@ -498,7 +497,7 @@ def knowledge_of(study: Study, plan: Randomisation, users: int, seed: int, size:
     for _ in range(users):
         for index, tokens in reports_for(study, ask, dependent(rng), rng):
             found[ask.sets[index]][tokens] += 1
-    answers = {apis: RandomisedAnswers(ask=ask, counts=counts) for apis, counts in found.items()}
+    answers = {apis: (ask, counts) for apis, counts in found.items()}
     return Knowledge(study, {}, "statistical", answers)
 
 
@@ -537,7 +536,7 @@ def test_long_values_of_pairs_are_known_by_their_digests_in_each_part() -> None:
         [(_, tokens)] = reports_for(study, ask, user, rng)
         counts[tokens] += 1
     assert any(token.startswith("#") for tokens in counts for token in tokens)
-    answers = {("x", "y"): RandomisedAnswers(ask=ask, counts=counts)}
+    answers = {("x", "y"): (ask, counts)}
     known = Knowledge(study, {}, "statistical", answers)
     shares = {one.token[:2]: one for one in known.estimates["x",].values}
     assert shares["=1"].lower < 2 / 3 < shares["=1"].upper
@@ -626,10 +625,7 @@ def test_limits_of_sets_hold_in_repeated_randomised_collections() -> None:
         rng = random.Random(seed)
         users = rng.choices(list(law), list(law.values()), k=4000)
         answers = {
-            (api,): RandomisedAnswers(
-                ask=ask,
-                counts=Counter((randomised(user[at], plan, rng),) for user in users),
-            )
+            (api,): (ask, Counter((randomised(user[at], plan, rng),) for user in users))
             for at, api in enumerate(("x", "y"))
         }
         upper = Knowledge(study, {}, "statistical", answers).promise(("x", "y")).upper

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from fpmonitor.errors import InputError, StoreError
+from fpmonitor.errors import InputError, PolicyError, StoreError
 from fpmonitor.private.client import AnsweredRequests, fitting, seal_answers, seal_for_shuffler
 from fpmonitor.private.keys import SecretKeys, seal_message
 from fpmonitor.private.recipient import Recipient
@@ -39,17 +39,17 @@ from fpmonitor.private.study import (
     release_ask,
 )
 from fpmonitor.private.wire import (
-    Batch,
     HpkeCiphertext,
     SealedReport,
     Upload,
     WireError,
     decode_batch,
     decode_uploads,
+    encode_batch,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from fpmonitor.private.study import Role
@@ -256,7 +256,7 @@ def test_who_is_passed_on_first_and_in_which_order_is_random(opened: Opened) -> 
         assert shuffler.release() == 4
         arrived = [frame.payload for frame in map(inner_of, uploads)]
         [batch_id] = shuffler.unsent()
-        left = [frame.payload for frame in decode_batch(shuffler.batch(batch_id)).frames]
+        left = [frame.payload for frame in decode_batch(shuffler.batch(batch_id))[2]]
         first.update(arrived.index(payload) for payload in left)
         place[left.index(arrived[0]) if arrived[0] in left else -1] += 1
         smallest = arrived[min(range(8), key=lambda number: upload_id(uploads[number]))]
@@ -341,7 +341,11 @@ def batch_of(*plaintexts: bytes, ask: CollectionRequest = LAST, batch_id: bytes 
     frames = tuple(
         seal_message(one, KEY[ask.recipient], ask.recipient, ask.id) for one in plaintexts
     )
-    return Batch(ask.id, batch_id or random.randbytes(16), frames).encode()
+    return batched(ask.id, batch_id or random.randbytes(16), frames)
+
+
+def batched(ask: bytes, batch_id: bytes, frames: Sequence[HpkeCiphertext]) -> bytes:
+    return encode_batch(ask, batch_id, [frame.encode() for frame in frames])
 
 
 GOOD = ("=1", "absent", "#" + "0" * 32)
@@ -402,7 +406,7 @@ def test_a_message_of_another_ask_epoch_or_recipient_does_not_open(world: World)
         seal_message(report_of(GOOD), KEY["analyst"], "curator", LAST.id),
         seal_message(report_of(GOOD), KEY["curator"], "analyst", LAST.id),
     )
-    receipt = world.analyst.take(Batch(LAST.id, b"b" * 16, wrong).encode(), drop=True)
+    receipt = world.analyst.take(batched(LAST.id, b"b" * 16, wrong), drop=True)
     assert (receipt.accepted, dict(receipt.refused)) == (0, {"does not open": 3})
 
 
@@ -429,7 +433,7 @@ def test_a_batch_that_the_keys_do_not_open_waits_for_the_right_ones(opened: Open
     assert role.take(data).accepted == 10
     sealed_for = [LAST.id] + 9 * [FIRST.id]
     few = tuple(seal_message(report_of(GOOD), KEY["analyst"], "analyst", ask) for ask in sealed_for)
-    assert role.take(Batch(LAST.id, b"few".ljust(16), few).encode()).accepted == 1
+    assert role.take(batched(LAST.id, b"few".ljust(16), few)).accepted == 1
 
 
 def test_nobody_counts_more_answers_than_the_population_can_give(tmp_path: Path) -> None:
@@ -460,7 +464,7 @@ def test_nobody_counts_more_answers_than_the_population_can_give(tmp_path: Path)
         frames = tuple(
             seal_message(report_of(GOOD), KEY["analyst"], "analyst", ask.id) for _ in range(8)
         )
-        assert analyst.take(Batch(ask.id, b"b" * 16, frames).encode()).outcomes == {
+        assert analyst.take(batched(ask.id, b"b" * 16, frames)).outcomes == {
             "accepted": 5, "above the population": 3
         }  # fmt: skip
 
@@ -684,6 +688,18 @@ def test_requests_that_another_process_added_are_known(opened: Opened) -> None:
     assert analyst.take(shuffler.batch(batch_id)).accepted == 4
 
 
+def test_batches_of_requests_that_another_process_added_name_their_recipient(
+    opened: Opened,
+) -> None:
+    """Found beside a service, the batch named no request that `private shuffle -o` knew."""
+    command, service = opened.shuffler(), opened.shuffler()
+    service.add_ask(LAST)
+    service.take([body(LAST, range(4))])
+    service.close_ask(LAST.id)
+    [ask_id] = command.unsent().values()
+    assert command.store.asks[ask_id].recipient == "analyst"
+
+
 def test_what_another_process_passed_on_is_not_passed_on_again(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -737,6 +753,13 @@ def test_a_store_opened_again_knows_what_it_knew(opened: Opened) -> None:
         shuffler.release()
         assert len(shuffler.unsent()) == 1
         shuffler.store.close()
+
+
+@pytest.mark.parametrize("minimum", [1, 10**400], ids=["one", "endless"])
+def test_a_minimum_that_no_pool_is_made_for_is_of_no_study(minimum: int) -> None:
+    """A file may hold a number that no double is: the shuffler ended in a traceback."""
+    with pytest.raises(PolicyError, match="minimum_batch"):
+        Study(name="t", apis=APIS, population=1000, k=3, budget=0.5, minimum_batch=minimum)
 
 
 def test_a_store_is_of_one_study_and_of_one_kind_of_role(tmp_path: Path) -> None:

@@ -391,6 +391,7 @@ def odd_service() -> Iterator[str]:
                 "/text": (200, b"no JSON"),
                 "/leaves": (200, b"1"),
                 "/deep": (400, b"[" * 300_000),
+                "/status": (200, b'{"role": "curator", "asks": []}'),
             }[self.path]
             self.close_connection = self.path == "/leaves"
             self.send_response(status)
@@ -409,6 +410,21 @@ def odd_service() -> Iterator[str]:
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+def test_the_status_of_another_role_is_refused(
+    odd_service: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With two addresses of role.json in each other's place there was no shuffler to compare."""
+    study = ("--apis", "A,B", "--population", "100", "--k", "5", "--budget", "0.1")
+    assert run(["private", "init", str(tmp_path), *study, "--minimum-batch", "5"]) == 0
+    path = tmp_path / "curator" / "role.json"
+    config = json.loads(path.read_text())
+    config["services"]["shuffler"] = odd_service
+    path.write_text(json.dumps(config))
+    capsys.readouterr()
+    assert run(["private", "status", "--folder", str(tmp_path)]) == 2
+    assert f"{odd_service}: is the curator, not the shuffler" in capsys.readouterr().err
 
 
 def test_answers_that_are_none_are_one_error(odd_service: str) -> None:

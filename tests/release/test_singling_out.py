@@ -35,7 +35,7 @@ from fpmonitor.release.examples import (
     positional_attack_on_bits,
     suppress_bits,
 )
-from fpmonitor.release.query_audit import QueryPolicy, isolation_within_reach
+from fpmonitor.release.query_audit import isolation_within_reach, query_limit, query_verdict
 from fpmonitor.release.singling_out import (
     average_min_entropy_floor,
     best_baseline,
@@ -381,16 +381,17 @@ def test_success_limits_cover_and_touch_the_ends() -> None:
 
 
 def test_answered_counts_add_up_and_stop_before_the_attack() -> None:
-    policy = QueryPolicy.for_users(1000)
-    assert (policy.warn_at, policy.refuse_above) == (5, 10)
-    verdicts = [policy.verdict(had, had + 1) for had in range(12)]
+    limit = query_limit("log2", users=1000)
+    assert limit == 10
+    verdicts = [query_verdict(had, had + 1, limit) for had in range(12)]
     assert verdicts == ["answer"] * 4 + ["warn"] * 6 + ["refuse"] * 2
-    assert policy.verdict(12, 12) == "warn", "a repeated count tells nothing new"
-    assert policy.verdict(1, 21) == "refuse"
-    assert isolation_within_reach(1000, policy.refuse_above) == best_baseline(1000, 1 / 1000)
+    assert query_verdict(12, 12, limit) == "warn", "a repeated count tells nothing new"
+    assert query_verdict(1, 21, limit) == "refuse"
+    assert isolation_within_reach(1000, limit) == best_baseline(1000, 1 / 1000)
     assert isolation_within_reach(1000, 30) < 1e-5
-    with pytest.raises(PolicyError, match="warn_at"):
-        QueryPolicy(5, 4)
+    assert [query_verdict(0, had, limit=1) for had in (1, 2)] == ["warn", "refuse"]
+    with pytest.raises(PolicyError, match="query-limit"):
+        query_limit("0", users=1000)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,6 @@ from fpmonitor.policy import DOWN, UP, sureness
 from fpmonitor.render.charts import (
     WIDTH,
     Axes,
-    Bars,
-    Mark,
     Series,
     line_chart,
     range_chart,
@@ -112,8 +110,8 @@ def test_marks_and_bars_name_what_they_show() -> None:
         [Series(name="a", x=x, y=[0.1] * 60)],
         title="t",
         axes=Axes(x="x", y="y", shares=True, names=[(day, f"2026-01-{day:02.0f}") for day in x]),
-        marks=[Mark(x=day, word="users changed", note=HOSTILE) for day in x[:20]],
-        bars=Bars(x=x, heights=x, notes=["n"] * 60, name="users"),
+        marks=[(day, "users changed", HOSTILE) for day in x[:20]],
+        bars=Series(x=x, y=x, notes=["n"] * 60, name="users"),
     )
     root = ET.fromstring(drawn)
     marks = only(root, "mark")

@@ -41,6 +41,13 @@ def running(tmp_path: Path) -> Iterator[Running]:
         yield service
 
 
+@pytest.fixture
+def inside(tmp_path: Path) -> Iterator[Inside]:
+    """One within this process."""
+    with Inside(tmp_path, "page", "backend") as service:
+        yield service
+
+
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One for tests that leave it as it was: they take less time than its start."""
@@ -57,7 +64,7 @@ def named(names: Iterator[str] | list[str], user: str = "e") -> str:
 
 def test_strangers_are_told_whether_records_are_taken_and_no_figure(tmp_path: Path) -> None:
     """Nor is a reader told the length of what one sender sends."""
-    with Running(tmp_path, "page", settings=SLOW) as service:
+    with Inside(tmp_path, "page", settings=SLOW) as service:
         seen, figures = set(), set()
         for number in range(12):
             record = {"user": f"u{number}", "api": "A.a", "value": random.choice(PLATFORMS)}
@@ -215,29 +222,29 @@ def test_a_header_is_kept_once_for_a_request_and_a_full_key_harms_no_other(
 # ---- Keys and sessions
 
 
-def test_removed_keys_stop_at_once_and_added_ones_begin(running: Running) -> None:
+def test_removed_keys_stop_at_once_and_added_ones_begin(inside: Inside) -> None:
     record = {"user": "u", "api": "A.a", "value": 1}
-    client = running.client
+    client = inside.client
     login = client.post(
-        f"{running.address}/login", data={"token": running.keys["ann"]}, follow_redirects=False
+        f"{inside.address}/login", data={"token": inside.keys["ann"]}, follow_redirects=False
     )
     assert login.status_code == 303
-    assert client.get(f"{running.address}/dashboard/apis").status_code in {200, 503}
-    keys = running.config.keys_file
+    assert client.get(f"{inside.address}/dashboard/apis").status_code in {200, 503}
+    keys = inside.config.keys_file
     remove_key(keys, "write", "page")
-    assert running.post(record, "page").status_code == 401
-    assert running.post(record, "backend").status_code == 202
-    running.keys["new"] = add_key(keys, "write", "new")
-    assert running.post(record, "new").status_code == 202
+    assert inside.post(record, "page").status_code == 401
+    assert inside.post(record, "backend").status_code == 202
+    inside.keys["new"] = add_key(keys, "write", "new")
+    assert inside.post(record, "new").status_code == 202
     remove_key(keys, "read", "ann")
-    assert running.get("/metrics", "ann").status_code == 401
-    assert client.get(f"{running.address}/dashboard/apis").status_code == 401, "the session ends"
-    running.keys["again"] = add_key(keys, "read", "ann")
-    assert running.get("/metrics", "again").status_code == 200
-    assert client.get(f"{running.address}/dashboard/apis").status_code == 401, "of another token"
+    assert inside.get("/metrics", "ann").status_code == 401
+    assert client.get(f"{inside.address}/dashboard/apis").status_code == 401, "the session ends"
+    inside.keys["again"] = add_key(keys, "read", "ann")
+    assert inside.get("/metrics", "again").status_code == 200
+    assert client.get(f"{inside.address}/dashboard/apis").status_code == 401, "of another token"
     remove_key(keys, "read", "ann")
     for path in ("/metrics", "/", "/v1/gate?want=a"):
-        assert running.get(path).status_code in {401, 303}, "without any token nobody reads"
+        assert inside.get(path).status_code in {401, 303}, "without any token nobody reads"
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_results_of_fingerprintjs_and_reports_are_stored_by_their_collectors(
     assert ("HTMLCanvasElement.toDataURL#fingerprintjs.text", "no") in stored(tmp_path)
     with Monitor(tmp_path / "s.duckdb") as monitor:
         [demand] = monitor.demand()
-        assert (demand.demand.sites, demand.demand.scripts) == (1, 1)
+        assert (demand.sites, demand.scripts) == (1, 1)
         assert all("secret-hash" not in str(row) for row in monitor.observations())
 
 

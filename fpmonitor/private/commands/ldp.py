@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -37,19 +37,13 @@ if TYPE_CHECKING:
 
     from fpmonitor.ldp.mechanisms import StochasticMatrix
 
+    # File, matrix, and what its columns are; null where the file does not name them.
+    _Given = tuple[Path, StochasticMatrix, tuple[str, ...] | None]
+
 # Far below one in the users of any study that a shuffler serves.
 _SHUFFLED_DELTA = 1e-9
 # Nats: from 17.2 on 10^10 users hide nothing, and two APIs together may have more than 30.
 _MOST_HIDDEN = 18.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Matrix:
-    """A matrix that was given for an API; `values` are null where the file does not name them."""
-
-    path: Path
-    matrix: StochasticMatrix
-    values: tuple[str, ...] | None
 
 
 ACCURACY = Annotated[
@@ -124,12 +118,12 @@ def ask(
     if accuracy is None and budget is None and not matrices:
         budget = terms.budget
     is_planned = accuracy is not None or budget is not None
-    needs_users = is_planned or any(one.values is None for one in matrices.values())
+    needs_users = is_planned or any(values is None for _, _, values in matrices.values())
     tokens_by_api, observed = _held(db, terms) if needs_users else ({}, 0)
     answering = observed if users is None else users
     plans: dict[str, tuple[ApiPlan, Randomisation | None]] = {
-        api: _matrix_plan(api, one, tokens_by_api.get(api), terms, answering)
-        for api, one in matrices.items()
+        api: _matrix_plan(api, given, tokens_by_api.get(api), terms, answering)
+        for api, given in matrices.items()
     }
     left = sorted(set(terms.apis) - set(plans)) if is_planned else []
     planned = partial(
@@ -218,7 +212,7 @@ def _plans(
     return plans
 
 
-def _matrices(options: Sequence[str], study: Study) -> dict[str, _Matrix]:
+def _matrices(options: Sequence[str], study: Study) -> dict[str, _Given]:
     """Matrices by the APIs that they are for."""
     found = {}
     for option in options:
@@ -231,22 +225,23 @@ def _matrices(options: Sequence[str], study: Study) -> dict[str, _Matrix]:
         matrix, values = read_matrix(path)
         if values is not None and not all(map(is_token, values)):
             raise InputError(f"mechanism {path}: the first line is not tokens", hint=NAMES_HINT)
-        found[api] = _Matrix(path, matrix, values)
+        found[api] = path, matrix, values
     return found
 
 
 def _matrix_plan(
-    api: str, given: _Matrix, tokens: Mapping[str, int] | None, study: Study, users: int
+    api: str, given: _Given, tokens: Mapping[str, int] | None, study: Study, users: int
 ) -> tuple[ApiPlan, Randomisation]:
     """Plan an API by its matrix; the columns are those of the file, or of the database."""
-    values = given.values or listed_values(api, tokens or {}, study=study)
-    if len(values) != given.matrix.values:
+    path, matrix, named = given
+    values = named or listed_values(api, tokens or {}, study=study)
+    if len(values) != matrix.values:
         raise InputError(
-            f"{given.path}: {given.matrix.values} columns for {len(values)} values of {api}, those "
+            f"{path}: {matrix.values} columns for {len(values)} values of {api}, those "
             f"of k = {study.k} users or more and one for all others",
             hint="name the columns in a first line, as =24,=30,redacted",
         )
-    plan = matrix_randomisation(given.matrix, values, study=study)
+    plan = matrix_randomisation(matrix, values, study=study)
     return foresee_matrix(api, plan, study=study, tokens=tokens, users=users), plan
 
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fpmonitor.cli.context import INVOCATION
+from fpmonitor.errors import InputError
+
 if TYPE_CHECKING:
     from fpmonitor.private.folder import RoleFolder
     from fpmonitor.private.study import Role
@@ -47,3 +50,15 @@ def folder_of(path: Path, role: Role | None = None) -> RoleFolder:
     from fpmonitor.private.folder import RoleFolder  # noqa: PLC0415 -- an extra
 
     return RoleFolder(path) if role is None else RoleFolder.of(path, role)
+
+
+def check_role(address: str, found: Role, wanted: Role) -> None:
+    """Refuse the answer of another role, as where role.json names one in the place of the other."""
+    if found != wanted:
+        raise InputError(f"{address}: is the {found}, not the {wanted}", hint="see role.json")
+
+
+def check_owner(command: str) -> None:
+    """Refuse to print for others: the users of a set less its groups are a count below k."""
+    if INVOCATION.get().for_others:
+        raise InputError(f"{command}: this is for who holds the answers", hint="omit --for-others")

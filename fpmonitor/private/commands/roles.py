@@ -18,7 +18,13 @@ from fpmonitor.cli.options import FORMAT, UNSAFE_COUNTS
 from fpmonitor.cli.output import Shown, note, show
 from fpmonitor.errors import InputError, UndecidableError, some_of
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import FOLDER, ROLE_FOLDER, folder_of
+from fpmonitor.private.commands.options import (
+    FOLDER,
+    ROLE_FOLDER,
+    check_owner,
+    check_role,
+    folder_of,
+)
 from fpmonitor.private.files import content_digest, file_parts
 from fpmonitor.private.status import RoleStatus, reconciled, spent
 from fpmonitor.private.store import ClosedAsk, PublishedAsk, RoleStore
@@ -216,6 +222,7 @@ def count_reports_of(
 
     Of randomised answers, estimate the shares of the values and the exposure.
     """
+    check_owner("private count")
     recipient = folder_of(folder).open_recipient()
     with recipient.store:
         for path in asks or []:
@@ -291,6 +298,8 @@ def status(*, folder: FOLDER, shown: Shown) -> None:
     for role in ROLES:
         with curator.service(role) as service:
             found.append(read_answer(service.get("/status"), RoleStatus))
+            # With two addresses in each other's place no side of a request would be the shuffler's.
+            check_role(service.address, found[-1].role, role)
     compared = reconciled(found)
     both = untyped(compared)
     if account := spent(compared):

@@ -32,7 +32,7 @@ from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.population.stored import stored_names
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import CURATOR_FOLDER, folder_of
+from fpmonitor.private.commands.options import CURATOR_FOLDER, check_owner, folder_of
 from fpmonitor.private.commands.users import tokens_of_users
 from fpmonitor.private.decided import decision_of
 from fpmonitor.private.hierarchy import next_ask
@@ -222,8 +222,7 @@ class Curator:
                     if not ask.randomise.keys() & set(apis):
                         counts.setdefault(apis, tuples)
                     else:
-                        answers = RandomisedAnswers(ask=ask, counts=tuples)
-                        randomised.setdefault(apis, answers)
+                        randomised.setdefault(apis, (ask, tuples))
             for missing in incomplete(store, asks):
                 note(f"not all answers are here, wait for them or go on with these: {missing}")
         asked = {api for apis in (*counts, *randomised) for api in apis}
@@ -377,6 +376,7 @@ def select(
     output: ASK = None,
 ) -> None:
     """Choose the set with the greatest utility whose limit is within the budget."""
+    check_owner("private select")
     named = named_options(context)
     if decision is not None and decision.exists():
         read_any_decision(decision)  # what is no decision, such as a study, is not lost
@@ -514,6 +514,7 @@ def simulate(
     output_format: FORMAT = None,
 ) -> None:
     """Simulate private collection with the users of a database: rounds of singles, pairs ..."""
+    check_owner("private simulate")
     if pilot is not None:
         show(_pilot(pilot, named_options(context)), output_format or "table", None)
         return

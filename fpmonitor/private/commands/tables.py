@@ -38,8 +38,8 @@ def selection_table(found: Selection, study: Study) -> Table:
         ),
         caption=(
             f"First the recommended set, of weight {found.weight:.6g}, within the budget of "
-            f"{percent(study.budget, 2)} in the {found.setting} setting; then each API alone.{best}"
-            " All limits on the population hold together with probability "
+            f"{percent(study.budget, 2, away=UP)} in the {found.setting} setting; then each API "
+            f"alone.{best} All limits on the population hold together with probability "
             f"{sureness(study.delta)}. The recommended set by every rule: {_all_rules(found)}."
         ),
         columns=[
@@ -75,8 +75,8 @@ def redaction_table(plan: RedactionPlan, study: Study) -> Table:
         caption=(
             f"Exposure at most {percent(plan.before, 2, away=UP)} as it is, "
             f"{percent(plan.after, 2, away=UP)} with the rules (budget "
-            f"{percent(study.budget, 2)}), by {plan.basis}. {percent(plan.loss, 2)} of the tokens "
-            "are lost."
+            f"{percent(study.budget, 2, away=UP)}), by {plan.basis}. {percent(plan.loss, 2)} of "
+            "the tokens are lost."
         ),
         columns=[
             *columns("text", "API"),
@@ -93,7 +93,7 @@ def hierarchy_table(played: Hierarchy, study: Study) -> Table:
         title=f"Rounds with {played.users:,} users, {played.setting} setting",
         caption=(
             f"Stopped: {played.stopped}. {played.messages:,} messages of each user. Limits for "
-            f"groups of fewer than {study.k}; budget {percent(study.budget, 2)}."
+            f"groups of fewer than {study.k}; budget {percent(study.budget, 2, away=UP)}."
         ),
         columns=[
             *columns("count", ("round", "number"), ("sets asked", "messages"), "safe", "unsafe"),

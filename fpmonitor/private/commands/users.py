@@ -17,7 +17,13 @@ from fpmonitor.cli.options import QUIET
 from fpmonitor.cli.output import note, progress_line, show
 from fpmonitor.errors import InputError
 from fpmonitor.private.commands import tables
-from fpmonitor.private.commands.options import ASK, RECIPIENT_KEY, SHUFFLER_KEY, folder_of
+from fpmonitor.private.commands.options import (
+    ASK,
+    RECIPIENT_KEY,
+    SHUFFLER_KEY,
+    check_role,
+    folder_of,
+)
 from fpmonitor.private.files import file_parts
 from fpmonitor.private.study import CollectionRequest, Role, Study, check_ask
 from fpmonitor.private.table import read_tokens
@@ -248,8 +254,7 @@ def _check_key(key: HpkeConfig, role: Role, address: str) -> None:
             raise
         note(f"compare the {role}'s key with its owner's, its service is silent: {error.message}")
         return
-    if now.role != role:
-        raise InputError(f"{address}: is the {now.role}, not the {role}", hint="see role.json")
+    check_role(address, now.role, role)
     if key not in decode_configs(now.configs):
         raise InputError(
             f"seal: the {role} at {address} does not have the key that its file names",
