@@ -29,6 +29,8 @@ _COMMONEST = 5000  # values of each window that are looked at, and characters of
 _LENGTH = 400
 _SURE = 5  # times k users of a source, of whom chance is no half
 _FEWER = 0.5  # of the users of a source, beside those of all
+# Of two windows, each may say this of the other: it names no loss.
+NEW_FORM = "values of a form that nobody had"
 # How a status is written in the place of a value, such as `(error)`.
 _ERRORS = re.compile(r"\((?!value)\w+\)")
 _RUNS = ((re.compile(r"[a-z]+"), "a"), (re.compile(r"[A-Z]+"), "A"), (re.compile(r"[0-9]+"), "0"))
@@ -149,7 +151,7 @@ def _other_form(
     if sum(count for text, count in ordered if _is_cut(text, sorted_texts)) >= least:
         return "values that are cut short"
     if sum(count for text, count in ordered if _form(text) not in forms) >= least:
-        return "values of a form that nobody had"
+        return NEW_FORM
     return None
 
 

@@ -233,7 +233,8 @@ def has_users(database: Database, api_id: int, least: int) -> bool:
 def users_of_sources(database: Database, span: Span) -> dict[str, int]:
     """Count the users of each source that the visits of a window came from, by its name."""
     arrays = database.arrays("windows/sources", **span.bounds)
-    # A number for each user of a source: to sort a million takes a tenth of `count(DISTINCT)`.
+    # A number for each user of a source: sorted, a million visits take a third of what
+    # `count(DISTINCT)` does.
     source_ids, users = (
         np.asarray(arrays[name], dtype=np.int64) for name in ("source_id", "user_id")
     )
