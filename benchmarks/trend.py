@@ -7,7 +7,9 @@
 it was stopped, so that a large one can be made in turns; then it times `Monitor.trend`, adds
 another window, and times the trend that reads this one alone. Baseline: one statement of DuckDB
 that groups the users of the same windows by one API and counts, which is the least that any trend
-from nothing must read. Prints JSON.
+from nothing must read. It also takes the processor's time of a `watch --once` that stores a log of
+1,000 late users of the newest window and looks at it, in a new process, beside one that ends at
+once (`watch --help`). Prints JSON.
 """
 
 from __future__ import annotations
@@ -15,22 +17,28 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import subprocess
+import sys
 import tempfile
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
+import polars as pl
 
 from fpmonitor.estimate.drift import adjust_p_values, compare_laws, compare_spectra
 from fpmonitor.monitor import Monitor
+from fpmonitor.store.snapshot import Window
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.answers.trend import TrendReport
 
+START, LATE = datetime(2025, 1, 1), 1000  # noqa: DTZ001 -- UTC, as stored; users
 # API -> number of its values; a value's share falls with its number.
 APIS = {"Navigator.userAgent": 600, "Screen.height": 80, "Navigator.language": 40}
 BASELINE = """
@@ -101,6 +109,7 @@ def speed(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def measure(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    watched = Watched(path)
     report, seconds = timed_trend(path)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with duckdb.connect(path) as connection:
@@ -108,6 +117,7 @@ def measure(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         connection.execute("CHECKPOINT")
     next_day, next_seconds = timed_trend(path)
     assert len(next_day.windows) == len(report.windows) + 1
+    look, started_only = watched.seconds(len(report.windows)), processor("watch", "--help")
     with duckdb.connect(path, config={"memory_limit": "1200MB"}) as connection:
         started = time.perf_counter()
         connection.execute(BASELINE).fetchall()
@@ -125,9 +135,50 @@ def measure(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         "ratio": round(seconds / baseline, 2),
         "next_day_seconds": round(next_seconds, 2),
         "next_day_ratio": round(next_seconds / baseline, 4),
+        "look_processor_seconds": round(look, 2),
+        "look_baseline": "watch --help, which loads all that a look does",
+        "look_baseline_seconds": round(started_only, 2),
+        "look_ratio": round(look / started_only, 2),
         "peak_megabytes_before": before // 1024,
         "peak_megabytes": peak // 1024,
     }
+
+
+class Watched:
+    """A decision on the users of the first window, at whose newest one somebody has looked."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._kept = path, tempfile.TemporaryDirectory()
+        self._folder = Path(self._kept.name)
+        with Monitor(path, window=Window(until=START + timedelta(days=1))) as monitor:
+            decision = monitor.decide(k=10, population=10_000_000, budget=0.05, visits="last")
+        self._decision = self._folder / "decision.json"
+        self._decision.write_text(json.dumps(decision.to_json()), encoding="utf-8")
+        (self._folder / "in").mkdir()
+        self._look()
+
+    def seconds(self, window: int) -> float:
+        """Store a late log of a window, and look at it: the processor's seconds of a process."""
+        moment = START + timedelta(days=window, hours=12)
+        users = {"user": [f"late {user}" for user in range(LATE)], "time": [moment] * LATE}
+        values = {api: ["v1"] * LATE for api in APIS}
+        pl.DataFrame(users | values).write_parquet(self._folder / "in" / "late.parquet")
+        return self._look()
+
+    def _look(self) -> float:
+        folder, options = str(self._folder / "in"), ["--by", "day", "--settle", "0", "--once"]
+        options += ["--db", str(self._path), "--decision", str(self._decision)]
+        return processor("watch", folder, *options)
+
+
+def processor(*words: str) -> float:
+    """Run a command in a new process; return the processor's seconds that it took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-m", "fpmonitor", *words]
+    ended = subprocess.run(command, capture_output=True, check=False)
+    assert ended.returncode in {0, 1, 3}, ended.stderr
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def timed_trend(path: Path) -> tuple[TrendReport, float]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 import tempfile
 import weakref
@@ -53,6 +54,7 @@ _STARTS = (b",", b"[", b"{")
 # Rows of a part are in memory at once: one of many long values is written sooner.
 _PART_RECORDS = 10_000
 _PART_BYTES = 64_000_000
+_TOO_LARGE = "a number is too large"  # such as 1e999, which Python reads as infinite
 
 
 # They differ between pages, images and scripts, and then tell the resource, not the browser.
@@ -124,10 +126,15 @@ def value_text(value: object) -> str:
     if isinstance(value, str):
         return _digest_of(value) or _quoted(value)
     if isinstance(value, dict | list):
-        text = safe_files.canonical_text(value)
+        try:
+            text = safe_files.canonical_text(value)
+        except ValueError as error:
+            raise RecordError(_TOO_LARGE) from error
         return _digest_of(text) or text
     if isinstance(value, bool) or value is None:
         return _WORDS[value]
+    if isinstance(value, float) and math.isinf(value):
+        raise RecordError(_TOO_LARGE)
     return repr(value)  # numbers of a parsed record look in Python as in JSON
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fpmonitor.answers.exposure import report_exposures
 from fpmonitor.answers.rank import rank_sets
 from fpmonitor.answers.sets import check_named_sets
+from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.files import read_decision
 from fpmonitor.disclosure import Audience
 from fpmonitor.errors import FpmonitorError, InputError
@@ -69,7 +70,7 @@ class Tools:
         """Tell whether a site may read some APIs together, by the decision that was made."""
         if self.decision is None:
             raise InputError("nothing is decided", hint="start with --decision FILE")
-        return read_decision(self.decision).answer(apis)
+        return read_credible_decision(self.decision, read_decision).answer(apis)
 
     def _open(self) -> Monitor:
         # Opened for each question: an assistant runs for days, and `ingest` needs the file for

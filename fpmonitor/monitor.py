@@ -468,6 +468,7 @@ class Monitor(Closing):
             period=by,
             left_out=left_out,
             faults=faults,
+            broken_first=None if since is None else since.broken_first(),
             sources=sources,
             source_users={} if since is None else since.source_users(users.users),
             faulty_sources={} if since is None else since.faulty_sources(faults),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
 import stat
+import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -22,6 +24,7 @@ _Kind = TypeVar("_Kind")
 MAX_TEXT_BYTES = 256_000_000
 MAX_TOML_BYTES = 4_000_000
 _MAX_TOML_DEPTH = 20
+_PATIENCE = 10.0  # seconds that a command waits for another
 _LONGEST_NAME, _LONGEST_PATH = 240, 4_000  # bytes; endings of ours come to them
 
 
@@ -181,6 +184,43 @@ def is_file_name(text: str) -> bool:
     return bool(Path(text).name) and "\0" not in text and is_short
 
 
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Let the block change files of a folder while no other command does.
+
+    Of two that read a file, change it and write it at once, one change would be lost.
+
+    Raises:
+        InputError: Another command does for long, or the folder cannot be locked.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}") from error
+    try:
+        _lock(descriptor, folder)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            # On the folder itself: a kill leaves no file of a lock behind.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > end:
+                why = f"{folder}: another command changes its files"
+                raise InputError(why, hint="wait until it has ended") from error
+            time.sleep(0.02)
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be locked ({error.strerror})") from error
+        else:
+            return
+
+
 def state_of_file(path: Path) -> tuple[int, ...] | None:
     """Return what distinguishes a file from what it was and from its replacement; None: no file."""
     try:
@@ -240,8 +280,11 @@ def strict_json(text: str, *, may_repeat: bool = False) -> Any:
     return content
 
 
-# Sorted members and no white space: values that say the same have one text.
-canonical_text = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+# Sorted members and no white space: values that say the same have one text. A number such as 1e999
+# is infinite to Python, as all larger ones: a ValueError.
+canonical_text = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+).encode
 
 
 def json_or_none(text: str | bytes) -> Any:

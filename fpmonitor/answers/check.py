@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 Outcome = Literal["holds", "violated", "cannot tell"]
+BrokenFirst = tuple[datetime, Mapping[str, str]]  # begin of a window, and its faults by API
 _ANY = 0.05  # delta of a question that estimates nothing
 RUN_LENGTH = 3650  # windows without a false alarm, on average
 _OTHER_SETS = 50  # that are not on the list, and tested to see whether to decide again
@@ -112,6 +113,7 @@ class CheckReport(Result):
         renewal: Whether to decide again; null where that was not asked.
         faults: API -> what is wrong with its values in the log: see `log_faults`. No set with it
             passes.
+        broken_first: The window that others are compared with, where its own values are at fault.
         sources: Source -> what has become of it since the days of the decision.
         source_users: Source -> its users, as far as they may leave beside those of the window.
         faulty_sources: Source -> APIs at fault by its users alone, of those that were judged.
@@ -139,6 +141,7 @@ class CheckReport(Result):
     origin: datetime | None = None
     renewal: Renewal | None = None
     faults: Mapping[str, str] = field(default_factory=dict)
+    broken_first: BrokenFirst | None = None
     sources: Mapping[str, SourceChange] = field(default_factory=dict)
     source_users: Mapping[str, int] = field(default_factory=dict)
     faulty_sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fpmonitor.answers.check import SourceChange, usable
 from fpmonitor.answers.decide import called_as, question_of
-from fpmonitor.answers.log_faults import are_enough, changed_sources, find_faults
+from fpmonitor.answers.log_faults import NEW_FORM, are_enough, changed_sources, find_faults
 from fpmonitor.answers.panel import PanelFinding, WindowUsers, certain, compare
 from fpmonitor.answers.window_check import check_has_windows
 from fpmonitor.disclosure import Audience, publishable_members
@@ -31,6 +31,7 @@ from fpmonitor.store.windows import (
     end_of,
     list_spans,
     position,
+    users_of_sources,
     whole_span,
     whole_windows,
     window_at,
@@ -42,11 +43,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from fpmonitor.answers.check import BrokenFirst
     from fpmonitor.decide.decision import Decision
     from fpmonitor.population.population import Population
     from fpmonitor.store.database import Database
 
 _TRIED = 60  # windows, of which the first that has k users is compared with
+_AGREE = 3  # windows that say so make the first one broken: logs may break on the second day
 _NAMED = 3
 
 
@@ -214,16 +217,22 @@ class SinceDecided:
 
     def faults(self) -> dict[str, str]:
         """Find APIs whose values are at fault in the window: see `find_faults`."""
-        found = self._before(self._decided, like=False)
-        if found is None:
-            return {}
-        return find_faults(self._read(found), self._read(self.now), k=self._k)
+        return self._found[0]
+
+    def broken_first(self) -> BrokenFirst | None:
+        """Find the window that others are compared with to be at fault itself: its begin, and why.
+
+        Else all later windows would look broken, until it is decided again.
+        """
+        first, (_, found) = self._first, self._found
+        since = None if first is None else first.window.since
+        return (since, found) if since is not None and found else None
 
     @property
     def is_judged(self) -> bool:
         """Whether enough users came in the window, and before, for faults to show."""
-        found = self._before(self._decided, like=False)
-        return found is not None and are_enough(self._read(found), self._read(self.now), k=self._k)
+        first = self._first
+        return first is not None and are_enough(self._read(first), self._read(self.now), k=self._k)
 
     def sources(self) -> dict[str, SourceChange]:
         """Find sources that vanished, came, or send fewer than half of their share of the users.
@@ -235,7 +244,7 @@ class SinceDecided:
             return {}
         had, has = (
             {name: users for name, users in found.items() if users >= self._k}
-            for found in (self._by_source(before), self._now_by_source)
+            for found in (users_of_sources(self.windows.database, before), self._now_by_source)
         )
         return dict(changed_sources(had, has, then=before.name, k=self._k))
 
@@ -265,13 +274,9 @@ class SinceDecided:
                     found[name] = tuple(sorted(alone.faults()))
         return found
 
-    def _by_source(self, span: Span) -> dict[str, int]:
-        rows = self.windows.database.rows("windows/sources", **span.bounds)
-        return {str(name): int(users) for name, users in rows}
-
     @functools.cached_property
     def _now_by_source(self) -> dict[str, int]:
-        return self._by_source(self.now)
+        return users_of_sources(self.windows.database, self.now)
 
     def moved(
         self, origin: datetime | None, level: Callable[[int], float]
@@ -312,11 +317,65 @@ class SinceDecided:
 
         That these are gone would be news of a log. Nothing is read where nothing was found.
         """
-        whole = self._before(self._decided, like=False) if found else None
-        if whole is None or whole == span:
+        if not found:
             return False
-        faults = find_faults(self._read(whole), self._read(span), k=self._k)
+        faults = self._found[1] if span == self._first else self._judged(span)[0]
         return any(not faults.keys().isdisjoint(one.apis) for one in found)
+
+    @functools.cached_property
+    def _first(self) -> Span | None:
+        """The window that others are compared with for faults."""
+        return self._before(self._decided, like=False)
+
+    @functools.cached_property
+    def _found(self) -> tuple[dict[str, str], dict[str, str]]:
+        return self._judged(self.now)
+
+    def _judged(self, span: Span) -> tuple[dict[str, str], dict[str, str]]:
+        """Find what is at fault in a later window, and what in the first one instead."""
+        first = self._first
+        if first is None:
+            return {}, {}
+        found = self._faults_beside(first, span)
+        # What later windows have lost is no fault of the first, however many agree.
+        doubted = {api for api, words in found.items() if words == NEW_FORM}
+        known = self._broken_first if doubted else {}
+        of_first = {api: words for api, words in known.items() if api in doubted}
+        if of_first:
+            by_next = self._faults_beside(self._after_first[0], span)
+            found = {api: words for api, words in found.items() if api not in of_first}
+            found |= {api: words for api, words in by_next.items() if api in of_first}
+        return found, of_first
+
+    def _faults_beside(self, sound: Span, span: Span) -> dict[str, str]:
+        return find_faults(self._read(sound), self._read(span), k=self._k)
+
+    @functools.cached_property
+    def _broken_first(self) -> dict[str, str]:
+        """Find what is at fault in the first window by the next ones, which agree with each other.
+
+        The first window of the days that were decided on must not agree with that of their end.
+        """
+        first, nexts = self._first, self._after_first
+        if first is None or len(nexts) < _AGREE:
+            return {}
+        found = [self._faults_beside(one, first) for one in nexts]
+        if self.decision.days is not None:
+            begun = self._before(datetime.combine(self.decision.days[0], time.min), like=False)
+            if begun is not None and begun != first:
+                found.append(self._faults_beside(begun, first))
+        differ = {api for one in nexts[1:] for api in self._faults_beside(nexts[0], one)}
+        agreed = set.intersection(*map(set, found)) - differ
+        return {api: words for api, words in found[0].items() if api in agreed}
+
+    @functools.cached_property
+    def _after_first(self) -> list[Span]:
+        """The next windows of k users after the first, up to that in question."""
+        found, last = list[Span](), self._first
+        while last is not None and len(found) < _AGREE:
+            last = self._before(last.window.until, like=False)
+            found += [] if last is None else [last]
+        return [*found, self.now][:_AGREE]
 
     def _next_like(self, since: datetime) -> datetime:
         return since + timedelta(days=7) if self._period == "day" else end_of(since, self._period)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ _COMMONEST = 5000  # values of each window that are looked at, and characters of
 _LENGTH = 400
 _SURE = 5  # times k users of a source, of whom chance is no half
 _FEWER = 0.5  # of the users of a source, beside those of all
+# Of two windows, each may say this of the other: it names no loss.
+NEW_FORM = "values of a form that nobody had"
 # How a status is written in the place of a value, such as `(error)`.
 _ERRORS = re.compile(r"\((?!value)\w+\)")
 _RUNS = ((re.compile(r"[a-z]+"), "a"), (re.compile(r"[A-Z]+"), "A"), (re.compile(r"[0-9]+"), "0"))
@@ -57,7 +60,7 @@ def find_faults(before: WindowUsers, after: WindowUsers, *, k: int) -> dict[str,
         is_alike = all(map(_are_most, common, counts))
         # Lists of fonts are rare each: of what is left of them nothing can be said.
         words = _less_variety(*common) if is_alike else None
-        words = words or _other_form(_counts(had), counts[1], texts=after.texts(api), k=k)
+        words = words or _other_form(_counts(had), counts[1], texts=partial(after.texts, api), k=k)
         if words is not None:
             found[api] = words
     return found
@@ -121,18 +124,19 @@ def _other_form(
     before: Mapping[int, int],
     after: Mapping[int, int],
     *,
-    texts: Mapping[int, str | None],
+    texts: Callable[[], Mapping[int, str | None]],
     k: int,
 ) -> str | None:
     users = sum(after.values())
     new = {code: count for code, count in after.items() if code not in before}
     if sum(new.values()) < max(k, _SHARE * users):
         return None
-    known = [texts.get(code) or "" for code in _commonest(before)]
+    known_texts = texts()  # of all values ever seen, so only where some are new
+    known = [known_texts.get(code) or "" for code in _commonest(before)]
     forms: dict[str, int] = {}
     for code, text in zip(_commonest(before), known, strict=True):
         forms[_form(text)] = forms.get(_form(text), 0) + before[code]
-    text_counts = {texts.get(code) or "": count for code, count in new.items()}
+    text_counts = {known_texts.get(code) or "": count for code, count in new.items()}
     # Lists of fonts have each a form of their own: so many new forms are usual (Good 1953).
     usual = sum(count for count in forms.values() if count == 1) / sum(before.values())
     least = max(k, (_SHARE + usual) * users)
@@ -146,7 +150,7 @@ def _other_form(
     if sum(count for text, count in ordered if _is_cut(text, sorted_texts)) >= least:
         return "values that are cut short"
     if sum(count for text, count in ordered if _form(text) not in forms) >= least:
-        return "values of a form that nobody had"
+        return NEW_FORM
     return None
 
 

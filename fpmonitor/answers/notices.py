@@ -190,7 +190,7 @@ def _over(body: Mapping[str, Any]) -> Iterator[_Event]:
         yield _Event(
             about=kind,
             title=f"Over: {_PROBLEMS[kind][1].format(**problem)}",
-            todo="Nothing: it was not seen twice in a row.",
+            todo="Nothing: two windows in a row do not show it.",
             is_over=problem["ended"],
         )
 

@@ -216,7 +216,7 @@ def _compare_others(
             and np.count_nonzero(now == code) < k
         ]
         had = dict(zip(codes.tolist(), found.counts[0].tolist(), strict=True))
-        texts = windows[1].texts(names[0])
+        texts = functools.partial(windows[1].texts, names[0])
         lost = tuple(_named_values(gone, listed, had, texts=texts, k=k))
         came = tuple(_came(windows, names[0], listed, k=k))
     for compared, tests in zip(_OF_OTHERS, (laws, rarities), strict=True):
@@ -238,7 +238,7 @@ def _named_values(
     listed: Mapping[int, MovedValue],
     users: Mapping[int, int],
     *,
-    texts: Mapping[int, str | None],
+    texts: Callable[[], Mapping[int, str | None]],
     k: int,
 ) -> Iterator[NamedValue]:
     """Yield values by their texts, of `users` each, who were or are k; how few they were is not.
@@ -246,7 +246,7 @@ def _named_values(
     A digest, also of a long value, or what stands in the place of a value, names nobody.
     """
     for code in sorted(codes, key=lambda code: -users[code]):
-        text = texts.get(code)
+        text = texts().get(code)
         if text and users[code] >= disclosed_from(k) and not text.startswith(("(", DIGEST, LONG)):
             yield NamedValue(text, listed[code].p_value or 0.0)
 
@@ -264,7 +264,8 @@ def _came(
     users = {code: int(np.count_nonzero(now == code)) for code in grew if code != ABSENT}
     least = max(k, _NAMED_SHARE * len(now))
     new = [c for c, n in users.items() if n >= least and np.count_nonzero(before == c) < k]
-    return _named_values(new, listed, users, texts=windows[1].texts(api), k=k)
+    texts = functools.partial(windows[1].texts, api)
+    return _named_values(new, listed, users, texts=texts, k=k)
 
 
 class _Drawn(NamedTuple):

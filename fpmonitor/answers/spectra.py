@@ -30,6 +30,7 @@ from fpmonitor.decide.credible import (
 )
 from fpmonitor.decide.deciding import forecast_of, possible_of, tests_of
 from fpmonitor.decide.decision import ByVisits  # noqa: TC001 -- msgspec reads the annotation
+from fpmonitor.decide.files import are_same_numbers
 from fpmonitor.decide.questions import days_asked, level_of, questions_before
 from fpmonitor.decide.view_weight import SEARCH_SHARE
 from fpmonitor.disclosure import (
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-9
 _DAY = timedelta(days=1)  # an answer is listed when it is given, before or after midnight
 _OTHERWISE = "not as in the data"
+_FORGOTTEN = "it cannot be proved any more: visits were forgotten since"
+_OF_VISITS = frozenset({"days", "first look", "account"})  # claims that last values do not settle
 # What designs are made for; what is found for it may differ between versions of SciPy.
 _ASKED = (
     *("sign", "k", "population", "budget", "users", "delta", "bases", "universe", "first_names"),
@@ -122,6 +125,7 @@ class Facts:
         again: Where some users were searched: the chains that were tested on the others, and the
             lists, as a search among the same users gives them; null in files of before.
         declared: As in `Decision`; null where it has none, and in files of before.
+        forgotten_on: The last day on which visits were forgotten.
     """
 
     names: Mapping[str, str]
@@ -148,6 +152,7 @@ class Facts:
     drawn: Drawn | None = None
     again: SearchedAgain | None = None
     declared: Mapping[str, tuple[int, ...]] | None = None
+    forgotten_on: date | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +194,7 @@ def facts_of(
         lacks=population.lacks(candidates, k),
         unit=population.unit,
         days=population.snapshot.days(disclosed_from(k)),
+        forgotten_on=population.snapshot.forgotten_on,
         came_back=population.came_back(k) if decision.policy.visits == "last" else None,
         account=population.members(k),
         look=eligible_users.model(decision.policy.sample).look,
@@ -230,6 +236,14 @@ def _as_asked(decision: Decision) -> Decision:
 
 def departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     """Compare each claim on the users of a decision with what they are."""
+    day = facts.forgotten_on
+    has_lost = day is not None and (decision.made is None or day >= decision.made)
+    for one in _departures(decision, facts):
+        is_lost = has_lost and one.reason and one.claim in _OF_VISITS
+        yield Discrepancy(one.claim, _FORGOTTEN, is_certain=False) if is_lost else one
+
+
+def _departures(decision: Decision, facts: Facts) -> Iterator[Discrepancy]:
     yield from _of_log(decision, facts)
     said = {**decision.no_evidence, **decision.assumed}
     if facts.lacks is not None and (said or (facts.lacks and is_of_now(decision))):
@@ -421,6 +435,8 @@ def _other_numbers(claim: Any, found: Any, path: str) -> Iterator[Discrepancy]:
     elif isinstance(claim, list | tuple) and isinstance(found, list | tuple):
         if len(claim) != len(found):
             yield Discrepancy(path, _OTHER_TESTS, is_certain=False)
+        if are_same_numbers(claim, found):
+            return
         for one, other in zip(claim, found, strict=False):
             yield from _other_numbers(one, other, path)
     else:

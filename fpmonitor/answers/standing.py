@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
-    from fpmonitor.answers.check import CheckReport, SourceChange
+    from fpmonitor.answers.check import BrokenFirst, CheckReport, SourceChange
     from fpmonitor.answers.panel import PanelFinding
     from fpmonitor.answers.renewal import MovedApi, Renewal
     from fpmonitor.decide.decision import ApiSet, Decision
@@ -142,6 +142,18 @@ def faults_of(
             part = problem("fault", f"{api} from {name}", words=words, day=of)
             problems.append(replace(part, part_of=api))
     return problems
+
+
+def faults_of_first(broken: BrokenFirst | None) -> list[Problem]:
+    """Return that the window that others are compared with is itself at fault."""
+    if broken is None:
+        return []
+    day, found = f"{broken[0]:%Y-%m-%d}", broken[1]
+    text = "the logs of {} look broken beside those since: {} has {}"
+    return [
+        Problem(kind="fault", what=f"{api} on {day}", text=text.format(day, api, words))
+        for api, words in found.items()
+    ]
 
 
 def changed_source(name: str, change: SourceChange) -> list[Problem]:
@@ -315,7 +327,8 @@ def judged(before: Standing | None, report: CheckReport, *, now: str) -> Standin
         source_users=report.source_users,
         faulty_sources=before.faulty_sources if before and is_same else report.faulty_sources,
     )
-    return after.at_fault(report.since) if report.faults else after
+    after = after.at_fault(report.since) if report.faults else after
+    return after if report.broken_first is None else after.at_fault(report.broken_first[0])
 
 
 def _gone(before: Standing | None, moved: Iterable[MovedApi]) -> dict[str, tuple[str, ...]]:

@@ -228,6 +228,10 @@ def _circumstances(report: CheckReport) -> Iterator[str]:
         )
     for api, words in sorted(report.faults.items())[:_NAMED]:
         yield f"the logs look broken: {api} has {words}; no set with it passes"
+    if report.broken_first is not None:
+        day, faults = report.broken_first
+        for api, words in sorted(faults.items())[:_NAMED]:
+            yield f"the logs of {day:%Y-%m-%d} look broken beside those since: {api} has {words}"
     if report.doubted:
         yield (
             "users were forgotten on whom the list may have been decided; they would come again "

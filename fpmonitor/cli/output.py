@@ -96,6 +96,11 @@ class Shown:
         """Write an answer."""
         show(answer, self.output_format, self.output)
 
+    def tells_sentences(self, *, quiet: bool) -> bool:
+        """Whether more is shown than JSON or CSV: a table, a paper, or notes beside a file."""
+        beside = self.output is not None and (not quiet or self.output.suffix.lower() == ".tex")
+        return beside or chosen_format(self.output_format, self.output) == "table"
+
 
 @contextmanager
 def ending_as_interrupted() -> Iterator[None]:

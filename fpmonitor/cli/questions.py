@@ -492,9 +492,11 @@ def decide_command(
                 answer = decisions.decision(decided, data)
             else:
                 note_beside(monitor, decided, quiet=quiet)
-                people = report_people(population, decided)
+                # An eighth of the time of a decision, for sentences that stand in no JSON.
+                is_read = shown.tells_sentences(quiet=quiet)
+                people = report_people(population, decided) if is_read else None
                 answer = decisions.decision(decided, data, people)
-                if monitor.listing is not None and not quiet:
+                if monitor.listing is not None and is_read and not quiet:
                     answer = _with_windows(answer, monitor, decided)
                 _note_decision(decided, question, quiet=quiet)
         _show_decision(answer, shown, quiet=quiet)
@@ -535,11 +537,11 @@ def _with_windows(answer: Output, monitor: Monitor, decision: Decision) -> Outpu
 def _show_decision(answer: Output, shown: Shown, *, quiet: bool) -> None:
     """Show a decision, on stderr where it is written to a file."""
     shown.show(answer)
-    if shown.output is not None:
+    if shown.output is not None and not quiet:
         text = answer.text("table", to_file=True)
         if shown.output_format is None and sys.stderr.isatty():
             text = on_screen(answer, below=1, plain=True)
-        note(f"{text}written to {shown.output}", quiet=quiet)
+        note(f"{text}written to {shown.output}")
 
 
 def _register(users: CountedUsers, paths: Sequence[Path]) -> None:

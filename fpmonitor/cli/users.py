@@ -166,11 +166,11 @@ def note_beside(monitor: Monitor, decision: Decision, *, quiet: bool = False) ->
     from fpmonitor.answers.questions import list_questions  # noqa: PLC0415 -- slow
 
     # What else was asked is for the owner; a warehouse keeps no list of it.
-    if monitor.audience is not Audience.OWNER or monitor.listing is None:
+    if quiet or monitor.audience is not Audience.OWNER or monitor.listing is None:
         return
     listed = list_questions(monitor.listing)
     for other in decisions_beside(monitor.population_as(decision), decision, listed):
-        note(other.text, quiet=quiet)
+        note(other.text)
 
 
 def check_borne_out(

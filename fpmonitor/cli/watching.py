@@ -17,6 +17,7 @@ from fpmonitor.cli.options import DB, DEFAULT_DB, QUIET
 from fpmonitor.cli.output import emit, note
 from fpmonitor.cli.reading import DIGEST_VALUES, ReadingOptions
 from fpmonitor.cli.subject import UNIT
+from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.files import read_decision
 from fpmonitor.errors import FpmonitorError, InputError, StoreError
 from fpmonitor.export.exporter import printable
@@ -103,7 +104,7 @@ def watch(
     settings = WatchSettings(
         folder=folder,
         database=db,
-        decision=read_decision(decision),
+        decision=read_credible_decision(decision, read_decision),
         file=decision,
         by=by,
         new_users=new_users,
@@ -176,7 +177,7 @@ def _keep_watching(
         # What fails now may succeed the next time; it is noted once.
         failed: list[tuple[str, bool]] = []
         try:
-            now = read_decision(file)
+            now = read_credible_decision(file, read_decision)
             if now != decided:
                 decided = now
                 watching.go_over_to(now)

@@ -14,7 +14,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.safe_files import json_of, read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _KIND = "no readable decision file:"
 _HINT = "make one with `fpmonitor decide ... -o decision.json`"
@@ -71,11 +71,21 @@ def otherwise(content: Any, written: Any, of: str = "") -> Iterator[tuple[str, s
         for name in written.keys() - content.keys():
             yield f"{of}.{name}".removeprefix("."), NOT_TOLD, None
     elif isinstance(content, list) and isinstance(written, list) and len(content) == len(written):
+        if are_same_numbers(content, written):
+            return
         for each, other in zip(content, written, strict=True):
             yield from otherwise(each, other, of)
     # True equals 1 in Python, and is no number in a file.
     elif content != written or isinstance(content, bool) != isinstance(written, bool):
         yield of, "is not as it is written", content
+
+
+def are_same_numbers(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether two lists hold nothing but the same numbers, none of which is true or false.
+
+    A proof has some ten thousand: one by one they took a quarter of the time of a gate.
+    """
+    return [*one] == [*other] and {*map(type, one), *map(type, other)} <= {int, float}
 
 
 def refuse_parts(path: Path, decision: Decision, *, hint: str) -> None:

@@ -30,6 +30,8 @@ _BEGINS_RECORD = b"\x1e"  # in JSON text sequences (RFC 7464), whose texts have 
 _FIRST_LINES = 20
 _RECORDS = msgspec.json.Decoder(list[msgspec.Raw])
 _NAMES = msgspec.json.Decoder(list[str])
+# Above a table in a sheet: empty cells are separators alone.
+_BLANK_LINES = re.compile(rb"(\xef\xbb\xbf)?([ \t\r,;|]*\n)*")
 _SEPARATOR_LINE = re.compile(rb"(\xef\xbb\xbf)?sep=.\r?\n")  # of Excel
 # Of exported reports; `#Fields:` of servers is none.
 _REMARKS = re.compile(rb"(\xef\xbb\xbf)?#(?!\w).*\n((#(?!\w).*|[ \t\r]*)\n)*")
@@ -81,7 +83,14 @@ def _below_remarks(log: LogFile, scratch: Path) -> LogFile:
 
 
 def _lines_before_names(head: bytes) -> int:
-    """Count the lines before a table: remarks, and which separator it has."""
+    """Count the lines before a table: blank ones, remarks, and which separator it has."""
+    blank = _BLANK_LINES.match(head)
+    if blank is None or not (below := head[blank.end() :].lstrip()) or below[:1] in b"{[":
+        return 0
+    return blank[0].count(b"\n") + _remarks_before_names(head[blank.end() :])
+
+
+def _remarks_before_names(head: bytes) -> int:
     if _SEPARATOR_LINE.match(head):
         return 1
     found = _REMARKS.match(head)

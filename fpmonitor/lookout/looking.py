@@ -25,6 +25,7 @@ from fpmonitor.answers.standing import (
     changed_source,
     changes,
     faults_of,
+    faults_of_first,
     is_news,
     judged,
     known_again,
@@ -65,7 +66,7 @@ from fpmonitor.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from fpmonitor.answers.check import CheckReport
+    from fpmonitor.answers.check import BrokenFirst, CheckReport
     from fpmonitor.answers.ledger import Ledger
     from fpmonitor.decide.decision import ApiSet, Decision
     from fpmonitor.lookout.settings import WatchSettings
@@ -145,7 +146,7 @@ class Look:
                 report = None
             faults = {} if report is None else report.faults
             day = Window(begin, end_of(begin, "day"), self.settings.decision.source)
-            found = ({}, {}) if by == "day" else self._faults_of(day)
+            found = ({}, {}, None) if by == "day" else self._faults_of(day)
             if report is not None or (by != "day" and since in known.faulty and found is not None):
                 known = taken_back(
                     known, report, since, faults=[*faults, *(found[0] if found else ())]
@@ -171,16 +172,19 @@ class Look:
 
     def _faults_of(
         self, day: Window
-    ) -> tuple[Mapping[str, str], Mapping[str, tuple[str, ...]]] | None:
-        """Find what is at fault on a day, by API and by source; null where too few users came."""
+    ) -> tuple[Mapping[str, str], Mapping[str, tuple[str, ...]], BrokenFirst | None] | None:
+        """Find what is at fault on a day, by API and by source, and on the first one.
+
+        Null where too few users came.
+        """
         users = self._came(day)
         if users is None:
             return None
         beside = self._days.beside(users)
         if beside is None:
-            return {}, {}
+            return {}, {}, None
         found = beside.faults()
-        return found, beside.faulty_sources(found)
+        return found, beside.faulty_sources(found), beside.broken_first()
 
     def _with_faulty_days(self, after: Standing, now: datetime) -> Standing:
         """Find days at fault or without logs that are over, where their window is not."""
@@ -200,9 +204,10 @@ class Look:
             day_found = self._faults_of(day)
             if day_found is None:  # a few visits are as good as none
                 continue
-            found, sources = day_found
+            found, sources, first = day_found
             after = after.at_fault(day.since) if found else after
-            for one in faults_of(found, sources, day.since):
+            after = after.at_fault(first[0]) if first is not None else after
+            for one in [*faults_of(found, sources, day.since), *faults_of_first(first)]:
                 problems.setdefault(one.key, one)
             after = replace(after, day=day.until.isoformat(), faulty_sources=sources)
         return replace(after, problems=tuple(problems.values()))
@@ -317,6 +322,7 @@ class Look:
         for change in report.sources.items():
             problems += changed_source(*change)
         problems += faults_of(report.faults, report.faulty_sources, report.since)
+        problems += faults_of_first(report.broken_first)
         if report.late and settings.by is not None and report.since is not None:
             problems.append(late(settings.by, report.since, report.late))
         if report.renewal is not None:

@@ -234,8 +234,10 @@ class CodeTable:
         weights = self.weights.astype(np.float64)  # as they are counted, once for all
         for columns, places in self._together(sets):
             keys, size = self.keys(columns)
-            # Ranks in place of keys name no cell of a joint table, however few they are.
-            if size != self._possible(columns) or not is_dense(size, len(keys)):
+            # To sum the table of one set over no axis takes as long as to count its keys. Ranks in
+            # place of keys name no cell of a joint table, however few they are.
+            is_joint = size == self._possible(columns) and is_dense(size, len(keys))
+            if len(places) == 1 or not is_joint:
                 sizes[places[0]] = count_keys(keys, size, self.weights)[1].astype(np.int64)
                 continue
             joint = np.bincount(keys, weights, size)

@@ -119,6 +119,11 @@ class Snapshot(UserRows):
         return 0
 
     @property
+    def forgotten_on(self) -> date | None:
+        """The last day on which visits were forgotten; null where none were."""
+        return None
+
+    @property
     @abstractmethod
     def digest(self) -> str:
         """Digest of the multiset of the rows' values, whatever their order and the users' names."""

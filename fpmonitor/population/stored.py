@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,6 +80,12 @@ class StoredSnapshot(Snapshot):
             return 0
         [(users,)] = self.database.rows("snapshot/came_back", **self.window.bounds)
         return int(users)
+
+    @property
+    def forgotten_on(self) -> date | None:
+        """The last day on which visits were forgotten."""
+        found = self.database.rows("checks/forgotten_on")
+        return date.fromisoformat(found[0][0]) if found else None
 
     @property
     def digest(self) -> str:

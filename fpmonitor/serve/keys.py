@@ -17,7 +17,7 @@ from typing import Literal
 
 from fpmonitor.collectors.fingerprintjs import VIA
 from fpmonitor.errors import InputError
-from fpmonitor.safe_files import read_json, state_of_file, typed, untyped, write_bytes
+from fpmonitor.safe_files import alone_in, read_json, state_of_file, typed, untyped, write_bytes
 
 Kind = Literal["write", "read"]
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -110,10 +110,11 @@ def add_key(path: Path, kind: Kind, name: str) -> str:
     """
     secret = secrets.token_urlsafe(32)
     made = Key(kind, name, _digest(secret))
-    keys = read_keys(path)
-    if any((key.kind, key.name) == (kind, name) for key in keys):
-        raise InputError(f"there is a {kind} key {name!r} already", hint="remove it first")
-    _write(path, (*keys, made))
+    with alone_in(path.absolute().parent):
+        keys = read_keys(path)
+        if any((key.kind, key.name) == (kind, name) for key in keys):
+            raise InputError(f"there is a {kind} key {name!r} already", hint="remove it first")
+        _write(path, (*keys, made))
     return secret
 
 
@@ -123,11 +124,12 @@ def remove_key(path: Path, kind: Kind, name: str) -> None:
     Raises:
         InputError: There is no such key.
     """
-    keys = read_keys(path)
-    remaining = tuple(key for key in keys if (key.kind, key.name) != (kind, name))
-    if len(remaining) == len(keys):
-        raise InputError(f"no {kind} key {name!r}")
-    _write(path, remaining)
+    with alone_in(path.absolute().parent):
+        keys = read_keys(path)
+        remaining = tuple(key for key in keys if (key.kind, key.name) != (kind, name))
+        if len(remaining) == len(keys):
+            raise InputError(f"no {kind} key {name!r}")
+        _write(path, remaining)
 
 
 def _write(path: Path, keys: tuple[Key, ...]) -> None:

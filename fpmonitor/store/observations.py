@@ -32,7 +32,9 @@ def store_observations(
     last = database.rows("ingest/last_visit_id")[0][0]
     database.run("ingest/add_users")
     database.run("ingest/add_sources")
-    database.run("ingest/number_visits", last=last, wide=wide)
+    [(earliest, latest)] = database.rows("ingest/staged_moments")
+    moments = {"earliest": earliest, "latest": latest}
+    database.run("ingest/number_visits", last=last, wide=wide, **moments)
     if batch is None:
         database.run("ingest/add_visits_of_logs")
     else:

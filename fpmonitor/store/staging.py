@@ -129,7 +129,8 @@ def _number_apis(database: Database, log: LogFile, scan: Scan) -> dict[str, int]
             f"{log.label}: more than {MAX_APIS:,} APIs in one database",
             hint="nothing of this file was stored; does it name APIs where values should be?",
         )
-    return dict(database.rows("ingest/api_ids", names=names))
+    numbers = {name: number for number, name in database.rows("snapshot/apis")}
+    return {name: numbers[name] for name in names}
 
 
 def stage_values(database: Database, logs: Sequence[LogFile], scan: Scan) -> Staged:

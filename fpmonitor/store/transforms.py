@@ -104,6 +104,10 @@ def _sorted_list(text: str) -> str:
 
 def _json_list(text: str) -> list[Any] | None:
     items: list[Any] | None = json_or_none(text) if text.startswith("[") else None
+    try:
+        canonical_text(items)
+    except ValueError:  # a number that is too large
+        return None
     return items
 
 

@@ -230,6 +230,22 @@ def has_users(database: Database, api_id: int, least: int) -> bool:
     return bool(users >= least)
 
 
+def users_of_sources(database: Database, span: Span) -> dict[str, int]:
+    """Count the users of each source that the visits of a window came from, by its name."""
+    arrays = database.arrays("windows/sources", **span.bounds)
+    # A number for each user of a source: sorted, a million visits take a third of what
+    # `count(DISTINCT)` does.
+    source_ids, users = (
+        np.asarray(arrays[name], dtype=np.int64) for name in ("source_id", "user_id")
+    )
+    users = source_ids << 32 | users
+    users.sort()
+    sources = users[np.flatnonzero(np.diff(users, prepend=-1))] >> 32
+    counts = dict(zip(*(part.tolist() for part in np.unique_counts(sources)), strict=True))
+    names = database.rows("windows/source_names")
+    return {name: counts[source] for source, name in names if source in counts}
+
+
 def read_window(
     database: Database, span: Span, apis: Sequence[str]
 ) -> tuple[NDArray[np.int64], dict[str, NDArray[np.unsignedinteger[Any]]]]:

@@ -215,13 +215,20 @@ def api_of_instrumented(source: str, symbol: str) -> str:
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """Split API names separated by commas; put a name with a comma in double quotes."""
+    """Split API names separated by commas; put a name with a comma in double quotes.
+
+    Within these a quote stands twice, as in CSV.
+    """
     names: list[str] = []
-    name, quoted = "", False
+    name, quoted, closed = "", False, False
     for character in text:
-        if character == '"' and (quoted or not name.strip()):
-            quoted = not quoted
-        elif character == "," and not quoted:
+        if character == '"' and (quoted or closed or not name.strip()):
+            # The second of two: the first did not close the name.
+            name += '"' * closed
+            quoted, closed = not quoted, quoted
+            continue
+        closed = False
+        if character == "," and not quoted:
             names.append(name.strip())
             name = ""
         else:
@@ -232,7 +239,10 @@ def split_names(text: str) -> tuple[str, ...]:
 
 def join_names(names: Iterable[str]) -> str:
     """Join API names as `split_names` divides them: those with a comma stand in quotes."""
-    return ",".join(f'"{name}"' if "," in name else name for name in names)
+    return ",".join(
+        '"{}"'.format(name.replace('"', '""')) if "," in name or name[:1] == '"' else name
+        for name in names
+    )
 
 
 def is_known(api: str) -> bool:

@@ -1,5 +1,5 @@
 -- The highest users who may have made a list, and who came before a visit. Users are numbered as they first come, so nobody who has a visit
--- before a number is above the highest user there, which DuckDB finds without reading a long history.
+-- before a number is above the highest user there, the first in an order: for `max` DuckDB reads a long history.
 SELECT
-    (SELECT COALESCE(max(user_id), -1) FROM visit WHERE visit_id <= $last_visit),
-    (SELECT COALESCE(max(user_id), -1) FROM visit WHERE visit_id < $first)
+    COALESCE((SELECT user_id FROM visit WHERE visit_id <= $last_visit ORDER BY user_id DESC LIMIT 1), -1),
+    COALESCE((SELECT user_id FROM visit WHERE visit_id < $first ORDER BY user_id DESC LIMIT 1), -1)

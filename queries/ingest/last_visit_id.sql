@@ -1,1 +1,1 @@
-SELECT COALESCE(max(visit_id), 0) FROM visit
+SELECT COALESCE((SELECT visit_id FROM visit ORDER BY visit_id DESC LIMIT 1), 0)

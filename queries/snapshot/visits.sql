@@ -1,4 +1,3 @@
--- Visits of the window in the order of their number.
+-- Visits of the window.
 SELECT visit_id, user_id, "time" FROM visit
 WHERE {windows/inside}
-ORDER BY visit_id

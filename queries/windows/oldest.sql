@@ -1,2 +1,2 @@
 -- When the oldest visit from a moment on was.
-SELECT min("time") FROM visit WHERE "time" >= $since
+SELECT (SELECT "time" FROM visit WHERE "time" >= $since ORDER BY "time" LIMIT 1)

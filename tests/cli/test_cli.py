@@ -16,7 +16,7 @@ import duckdb
 import pytest
 
 from fpmonitor.cli import run
-from fpmonitor.vocabulary import split_names
+from fpmonitor.vocabulary import join_names, split_names
 
 ROOT = Path(__file__).parents[2]
 LOGS = str(ROOT / "fixtures" / "logs")
@@ -610,3 +610,5 @@ def test_console_script_runs_from_anywhere(tmp_path: Path) -> None:
 
 def test_names_with_commas_stand_in_quotes() -> None:
     assert split_names('a,"b,c", d ,') == ("a", "b,c", "d")
+    names = ("a", "b,c", 'd"e', 'say "f", g', '"h"', '"', ',"",')
+    assert split_names(join_names(names)) == names

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fpmonitor.assistant import Tools
 from fpmonitor.cli import run
 from fpmonitor.errors import InputError
+from fpmonitor.serve.config import ServeConfig
+from fpmonitor.serve.questions import Questions
 from fpmonitor.ui.desk import Desk
 from tests.stored import stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Content = dict[str, Any]
     Change = Callable[[Content], object]
@@ -149,6 +152,25 @@ def test_what_was_not_decided_is_not(
         said = capsys.readouterr().err
         assert len(said.splitlines()) <= 2, said
         assert said.startswith("fpmonitor: error: ")
+
+
+@pytest.mark.parametrize("name", ["nothing is blocked", "a larger budget"])
+def test_what_contradicts_itself_is_neither_watched_nor_served(
+    name: str, made: tuple[str, Content], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`watch`, the service and the assistant went by what `audit certificate` refuses."""
+    db, content = made[0], json.loads(json.dumps(made[1]))
+    WITHIN[name](content)
+    file, folder = tmp_path / "d.json", tmp_path / "logs"
+    folder.mkdir()
+    file.write_text(json.dumps(content))
+    watch = ["watch", str(folder), "--decision", str(file), "--db", str(tmp_path / "w.duckdb")]
+    assert run([*watch, "--once"]) == 2
+    assert "d.json: `" in capsys.readouterr().err
+    with pytest.raises(InputError, match=r"d\.json: `"):
+        Questions(ServeConfig(db=Path(db), decision=file))
+    with pytest.raises(InputError, match=r"d\.json: `"):
+        Tools(db=Path(db), decision=file).may_read(["vendor"])
 
 
 @pytest.mark.parametrize("name", ["nothing is blocked", "a larger budget"])

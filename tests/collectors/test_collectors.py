@@ -27,6 +27,7 @@ from fpmonitor.logs.column_map import ColumnMap
 from fpmonitor.logs.finding import log_files
 from fpmonitor.store.database import Database
 from fpmonitor.store.ingest import ingest_log
+from fpmonitor.store.transforms import Transform
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -265,6 +266,14 @@ def test_json_values_become_canonical_text(tmp_path: Path, nested: bool, uniform
 def test_exponents_and_whole_fractions_are_one_value(tmp_path: Path) -> None:
     lines = '{"user":"u","a":1e5}\n{"user":"w","a":100000}\n{"user":"x","a":100000.0}\n'
     assert {text for *_, text in store_text(tmp_path, "a.jsonl", lines).rows} == {"100000"}
+
+
+def test_numbers_that_are_too_large_within_a_list_are_no_one_value(tmp_path: Path) -> None:
+    """All were `[Infinity]`, which is no JSON, so exposure was less."""
+    lines = "".join(f'{{"user":"u{i}","a":[1e{i}]}}\n' for i in (998, 999))
+    found = {text for *_, text in store_text(tmp_path, "a.jsonl", lines).rows}
+    assert found == {"[1e998]", "[1e999]"}
+    assert {Transform(sort=True)(text) for text in found if text} == found
 
 
 def test_null_is_absent_unless_the_map_says_that_it_is_a_value(tmp_path: Path) -> None:

@@ -767,6 +767,19 @@ def test_what_a_source_names_otherwise_is_listed_with_a_reason(
     assert len(once) == len(report.account.members)
 
 
+def test_a_number_that_is_too_large_costs_its_record_alone(tmp_path: Path) -> None:
+    """All such were one value, called `Infinity`, which is no JSON."""
+    records = [{"user": f"u{i}", "version": "3.4.0", "components": {}} for i in range(6)]
+    values = ["0", "1", "0", "1", "1e999", "[1e999]"]
+    lines = [
+        json.dumps(record).replace("{}", f'{{"fonts": {{"value": {value}, "duration": 1}}}}')
+        for record, value in zip(records, values, strict=True)
+    ]
+    report, rows, _ = stored(tmp_path, "\n".join(lines))
+    assert (report.stored, report.rejected) == (4, 2)
+    assert {row[-1] for row in rows} == {"0", "1"}
+
+
 def test_a_record_in_which_a_member_stands_twice_is_stored_by_the_last(tmp_path: Path) -> None:
     """It was rejected, as if it were no JSON."""
     log = tmp_path / "log.jsonl"

@@ -60,6 +60,7 @@ JSON_FORMS = {
 CSV_FORMS = {
     "semicolons, CR LF, byte order mark": as_csv(";").encode("utf-8-sig"),
     "a first line that names the separator": b"sep=;\r\n" + as_csv(";").encode(),
+    "blank rows of a sheet": ("\r\n;;;\r\n\n" + as_csv(";")).encode("utf-8-sig"),
     "remarks of a report": b"# ----\r\n# Tech, details\r\n# 20261001-20261031\r\n\r\n"
     + as_csv().encode(),
     "remarks behind a byte order mark": ("####\n#\n# Report suite: x\n####\n" + as_csv()).encode(
@@ -109,7 +110,7 @@ def test_maps_may_have_the_spaces_that_a_header_has(tmp_path: Path, ending: str)
         assert (monitor.population().users, apis) == (9, {"platform", "cores"})
 
 
-@pytest.mark.parametrize("before", ["sep=,\n", "# a report\n\n"])
+@pytest.mark.parametrize("before", ["sep=,\n", "# a report\n\n", "\n,,\n"])
 def test_a_byte_that_is_not_utf_8_costs_its_record_alone(tmp_path: Path, before: str) -> None:
     rows = [f"u{i},x\n" for i in range(8)]
     log = before + "user,platform\nu9,grün\n" + "".join(rows)

@@ -17,6 +17,7 @@ from fpmonitor.decide.files import read_decision
 from fpmonitor.estimate.cohort_budget import CohortTest
 from fpmonitor.policy import CohortBudget, Policy
 from fpmonitor.population.memory import CohortSource
+from fpmonitor.proof.conditions import check_conditions
 from tests.asked import refused
 from tests.decided import allowed_as_tested
 
@@ -379,7 +380,6 @@ def test_the_checker_proves_cohorts_and_refuses_what_was_changed(
         ([content["policy"]["cohorts"]], "budget", 0.2),
         ([content["policy"]["cohorts"]], "given", ["browser family"]),
         ([content["policy"]["cohorts"]], "given", ["depth"]),
-        ([content["policy"]], "realised", True),  # cohorts are judged by their averages
     ]
     for [holder, *_], name, value in changes[part]:
         before = holder.get(name)
@@ -390,6 +390,10 @@ def test_the_checker_proves_cohorts_and_refuses_what_was_changed(
         holder[name] = before
         if before is None:
             del holder[name]
+    policy = content["policy"]  # cohorts are judged by averages of draws from the population
+    for other in ({"sample": {"bias": 1.5}}, {"realised": True}):
+        [finding] = check_conditions(content | {"policy": policy | other})
+        assert finding.answer == "not proved"
     del content["proof"]["allow"]["cohorts"]
     broken.write_text(json.dumps(content), encoding="utf-8")
     assert run(["audit", "certificate", str(broken), "--db", database]) not in {0, 3}

@@ -18,6 +18,7 @@ from fpmonitor.estimate.looks import decision_criteria
 from fpmonitor.policy import LinkBudget, Policy
 from fpmonitor.population.beside import USERS, SourceBeside
 from fpmonitor.population.memory import MemorySource
+from fpmonitor.proof.conditions import check_conditions
 from tests.asked import refused
 from tests.decided import allowed_as_tested
 
@@ -142,9 +143,6 @@ def test_gate_check_and_checker_judge_links(
         {"policy": policy | {"links": {"budget": 0.03, "after": [7, 14]}}},
         {"policy": policy | {"links": {"budget": 0.02, "after": policy["links"]["after"]}}},
         {"policy": {name: value for name, value in policy.items() if name != "links"}},
-        # Links are designed for draws from the population.
-        {"policy": policy | {"sample": {"bias": 1.5}}},
-        {"policy": policy | {"realised": True}},
         *(
             {"proof": content["proof"] | {"allow": allow | {"links": links}}}
             for links in (
@@ -160,6 +158,10 @@ def test_gate_check_and_checker_judge_links(
     for change in changed:
         output.write_text(json.dumps(content | change), encoding="utf-8")
         assert run(words) not in {0, 3}, change
+    # Links are designed for draws from the population.
+    for other in ({"sample": {"bias": 1.5}}, {"realised": True}):
+        found = check_conditions(content | {"policy": policy | other})
+        assert {finding.answer for finding in found} == {"not proved"}
 
 
 def test_a_report_for_others_is_written_of_links_and_visits_without_telling_of_visits(

@@ -218,7 +218,7 @@ def test_where_last_values_alone_are_tested_screen_and_file_say_so(
     assert f"--unit: not with {options[0]}" in said
 
 
-def test_that_users_came_back_is_no_lie_where_their_visits_were_forgotten(
+def test_what_visits_showed_that_are_forgotten_is_no_lie(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     database, output = str(tmp_path / "v.duckdb"), tmp_path / "d.json"
@@ -229,13 +229,17 @@ def test_that_users_came_back_is_no_lie_where_their_visits_were_forgotten(
         assert run(["ingest", str(log), "--db", database, "-q"]) == 0
     asked = ["--k", "10", "--budget", "50%", "-n", "300", "--forecast", "--db", database, "-q"]
     assert run(["decide", *asked, "-o", str(output)]) == 0
+    claims = ("came back", "days", "first look")
     for forgotten, expected in ((False, "proved"), (True, "cannot tell")):
         if forgotten:
             assert run(["db", "forget", "--before", "2026-03-05", "--db", database, "-q"]) == 0
         capsys.readouterr()
         run(["audit", "certificate", str(output), "--db", database])
-        told = {one["claim"]: one["answer"] for one in json.loads(capsys.readouterr().out)}
-        assert told["came back"] == expected
+        told = {one["claim"]: one for one in json.loads(capsys.readouterr().out)}
+        assert {told[claim]["answer"] for claim in claims} == {expected}
+    for claim in claims[1:]:  # an honest file, of which the audit said that it is wrong
+        assert told[claim]["reason"] == "it cannot be proved any more: visits were forgotten since"
+    assert run(["check", str(output), "--db", database, "-q"]) == 0
 
 
 def test_by_default_sets_that_are_searched_keep_last_values_alone(

@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import shutil
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.private.folder import RoleFolder
 from fpmonitor.private.keys import public_path, read_public, read_secret_keys
 from fpmonitor.private.shuffler import upload_bytes
-from fpmonitor.private.study import CollectionRequest, Study
+from fpmonitor.private.study import CollectionRequest, Study, check_ask
 from fpmonitor.private.transport import read_password
 from fpmonitor.private.wire import decode_configs
 from fpmonitor.safe_files import write_bytes
@@ -173,6 +174,29 @@ def test_users_whose_sealing_is_cut_off_answer_once_at_most(
         assert run([*seal, str(tmp_path / "uploads")]) > 2
     assert run([*seal, str(tmp_path / "uploads")]) == 0
     assert run([*seal, str(tmp_path / "others")]) == 2
+
+
+@pytest.mark.usefixtures("there")
+def test_of_two_commands_that_answer_a_request_at_once_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither knew of the other: each user could count as two."""
+    write_log(tmp_path / "log", range(USERS, 2 * USERS))
+    asked = ("--from", str(tmp_path / "log"), "--ask", "pilot/round-1.json", "--folder", "pilot")
+    seal, codes = ["private", "seal", *asked, "-o"], list[int]()
+    other = threading.Thread(target=lambda: codes.append(run([*seal, str(tmp_path / "others")])))
+
+    def check(*asked: Any) -> None:
+        if other.ident is None:
+            other.start()
+            other.join(2)  # seconds that it has to end, where nothing holds it
+        check_ask(*asked)
+
+    monkeypatch.setattr("fpmonitor.private.commands.users.check_ask", check)
+    codes.append(run([*seal, str(tmp_path / "uploads")]))
+    other.join()
+    assert sorted(codes) == [0, 2]
+    assert not (tmp_path / "others").exists()
 
 
 def another_shuffler(folder: Path) -> Sequence[str]:

@@ -57,7 +57,7 @@ from fpmonitor.serve.frames import (
     raw_frames,
     start_of_segment,
 )
-from fpmonitor.serve.keys import add_key, read_keys, remove_key
+from fpmonitor.serve.keys import Key, add_key, read_keys, remove_key
 from fpmonitor.serve.lists import CurrentLists
 from fpmonitor.serve.moving import move_segment, names_of_keys
 from fpmonitor.serve.programs import GAUGES
@@ -545,6 +545,32 @@ def test_keys_are_made_listed_and_removed(
     assert run(["collect", "keys", "remove", "write", "shop", *db]) == 2
 
 
+def test_of_two_commands_that_change_keys_at_once_neither_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second to write had read the file without the key of the first, which was shown."""
+    db, codes = ["--db", str(tmp_path / "k.duckdb")], list[int]()
+    add = ["collect", "keys", "add", "write"]
+    other = threading.Thread(target=lambda: codes.append(run([*add, "other", *db])))
+
+    def read(path: Path) -> tuple[Key, ...]:
+        found = read_keys(path)
+        if other.ident is None:
+            other.start()
+            other.join(0.5)  # seconds that it has to end, where nothing holds it
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fpmonitor.serve.keys.read_keys", read)
+        codes.append(run([*add, "shop", *db]))
+        other.join()
+    assert codes == [0, 0]
+    capsys.readouterr()
+    assert run(["collect", "keys", "list", *db]) == 0
+    names = {one["name"] for one in json.loads(capsys.readouterr().out)}
+    assert names == {"other", "shop"}
+
+
 # ---- Answers ------------------------------------------------------------------------------------
 
 
@@ -618,10 +644,10 @@ def test_verdicts_while_batches_come_are_those_of_a_state_that_was(
 ) -> None:
     config = with_decision(tmp_path, query_limit=limit)
     assert config.decision is not None
-    decided = json.loads(config.decision.read_text(encoding="utf-8"))
-    decided |= {"allow": [["Screen.width"]], "block": [], "undecided": [], "recommended": []}
-    decided["policy"]["budget"] = 0.2
-    config.decision.write_text(json.dumps(decided), encoding="utf-8")
+    with Monitor(config.db) as monitor:
+        made = monitor.decide(k=10, budget=0.2, setting="sample", candidates=["Screen.width"])
+    assert made.allow == (("Screen.width",),)
+    config.decision.write_text(json.dumps(made.to_json()), encoding="utf-8")
     widths = [str(i) if i < 40 else "1" for i in range(200)]
     verdicts, over, answers = dict[int, str](), threading.Event(), list[tuple[int, str]]()
 
@@ -804,7 +830,7 @@ def test_lists_of_a_stopped_search_are_judged_again(tmp_path: Path) -> None:
     with Monitor(config.db) as monitor:
         made = monitor.decide(k=10, budget=0.5, population=200)
     stopped = made.to_json() | {"complete": False, "undecided": [], "block": []}
-    stopped |= {"allow": [["Navigator.vendor"]], "recommended": ["Navigator.vendor"]}
+    stopped |= {"allow": [["Navigator.vendor"]], "recommended": ["Navigator.vendor"], "utility": 1}
     config.decision.write_text(json.dumps(stopped))
     with client_of(config) as client:
         assert lists_of_now(client)["allow"] == [["Navigator.vendor"]]
@@ -927,7 +953,7 @@ def test_candidates_that_no_log_holds_take_no_room(
     assert config.decision is not None
     decided = json.loads(config.decision.read_text())
     decided["policy"]["candidates"] += [f"Vanished.a{i}" for i in range(3)]
-    del decided["scope"]  # as files of before, which do not say what they are about
+    del decided["scope"], decided["made"]  # as files of before, which do not settle all sets
     config.decision.write_text(json.dumps(decided))
     monkeypatch.setattr(stored_module, "has_room_for", lambda _, apis: apis <= 2)
     with client_of(config) as client:

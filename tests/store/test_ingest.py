@@ -186,6 +186,45 @@ def test_record_with_one_new_value_is_stored_and_the_rest_of_it_not_again(
     assert rows_of(database, "visit") == 1
 
 
+def test_a_log_is_compared_with_visits_of_its_own_times_alone(
+    tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what each new log costs would grow with all that was ever stored."""
+    first = {"user": "u", "time": NOW, "a": 1}
+    add(database, write_json(tmp_path / "a.jsonl", [first]))
+    database._execute("""INSERT INTO visit
+        SELECT 10 + i, 1, TIMESTAMP '2022-01-01' + to_seconds(i::INTEGER), NULL, 1
+        FROM range(400000) r(i)""")
+    run, profiles = Database.run, list[Any]()
+
+    def profiled(self: Database, name: str, **values: Any) -> None:
+        is_asked = name == "ingest/number_visits"
+        if is_asked:
+            self._execute("PRAGMA enable_profiling = 'no_output'")
+        run(self, name, **values)
+        if is_asked:
+            profiles.append(json.loads(self._connection.get_profiling_information()))
+            self._execute("PRAGMA disable_profiling")
+
+    monkeypatch.setattr(Database, "run", profiled)
+    report = add(database, write_json(tmp_path / "b.jsonl", [{**first, "b": 2}]))
+    assert counts(report) == (1, 1, 0, 0)
+    assert rows_of(database, "visit") == 400_001
+    [profile] = profiles
+    assert 0 < max(numbers_of(profile)) < 200_000
+
+
+def numbers_of(profile: Any) -> list[int]:
+    """Rows that the operators of a query handed on."""
+    if isinstance(profile, list):
+        return [number for part in profile for number in numbers_of(part)]
+    if not isinstance(profile, dict):
+        return []
+    # What DuckDB calls them from 2.0 on, and before.
+    own = [profile.get(name, 0) for name in ("intermediate_rows", "operator_cardinality")]
+    return own + numbers_of(list(profile.values()))
+
+
 def test_visits_differ_by_user_time_and_source(tmp_path: Path, database: Database) -> None:
     records: list[dict[str, Any]] = [
         {"user": user, "a": 1, **rest}

@@ -286,12 +286,12 @@ AGENT = "Navigator.userAgent"
 
 
 def on_agents(decision: Decision, *more: str, week: int) -> Decision:
-    """The same, decided on the users of a week by their browsers as well, once it was over."""
+    """The same, decided on the users of a week once it was over; what is added is never allowed."""
     day = (START + timedelta(days=7 * week)).date()
     policy = replace(decision.policy, candidates=("a", AGENT, *more))
-    days, made, users = (day, day), day + timedelta(days=4), 1 + week
-    scope = None  # which files of before lack
-    return replace(decision, days=days, made=made, policy=policy, users=users, scope=scope)
+    made = replace(decision, policy=policy, never=(AGENT, *more), users=1 + week)
+    # Files of before have no scope.
+    return replace(made, days=(day, day), made=day + timedelta(days=4), scope=None)
 
 
 def agents_log(
@@ -1901,6 +1901,34 @@ def test_each_source_that_breaks_an_api_is_told_once_by_its_name_and_its_end(
         6: [(f"Over: {look} from edge", False)],
         8: [(f"Over: {look}", True)],
     }
+
+
+def test_a_broken_first_day_is_named_once_three_days_agree_and_breaks_no_later_one(
+    daily: Callable[[int], Told], tmp_path: Path
+) -> None:
+    """Each later day looked broken beside it, and passed no set until it was decided again."""
+    told, codes = {}, []
+    values: dict[str, Callable[[int], Any]] = {"a": lambda u: u % 3, "b": lambda u: u % 2}
+    for day in range(10):
+        form = {0: "x-{}", 6: "[{}]"}.get(day, "{}")
+        if day == 8:
+            mended = day_log(tmp_path, 0, range(1000), **values)
+            mended.rename(tmp_path / "in" / "mended.jsonl")
+        values["a"] = lambda user, form=form: form.format(user % 3)
+        day_log(tmp_path / "in", day, range(10_000 * day, 10_000 * day + 1000), **values)
+        code, bodies, _ = daily(day)
+        codes.append(code)
+        found = [message(body, details=None) for body in bodies]
+        told |= {day: [(one["title"], one["ended"]) for one in found]} if found and day else {}
+    look = "The logs look broken: a"
+    assert told == {
+        1: [(look, False)],
+        3: [(f"{look} on 2026-01-01", False)],
+        4: [(f"Over: {look}", False)],
+        6: [(look, False)],
+        8: [("Mended logs were stored of 2026-01-01: what was said of them is taken back", True)],
+    }
+    assert codes == [0, 3, 3, 0, 0, 0, 3, 0, 0, 0]
 
 
 def test_a_key_is_open_while_one_window_alone_does_not_show_another_fault(

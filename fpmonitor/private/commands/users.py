@@ -28,7 +28,7 @@ from fpmonitor.private.files import file_parts
 from fpmonitor.private.study import CollectionRequest, Role, Study, check_ask
 from fpmonitor.private.table import read_tokens
 from fpmonitor.private.wire import ID_BYTES, HpkeConfig
-from fpmonitor.safe_files import write_bytes
+from fpmonitor.safe_files import alone_in, write_bytes
 from fpmonitor.store.snapshot import take_snapshot
 
 if TYPE_CHECKING:
@@ -92,7 +92,6 @@ def seal_records(
     A real user does the same with its own values only: in the page snippet, or with
     `fpmonitor.private.client.seal_answers`.
     """
-    from fpmonitor.private.client import AnsweredRequests  # noqa: PLC0415 -- an extra
     from fpmonitor.private.sending import (  # noqa: PLC0415 -- an extra
         BODY_BYTES,
         send_uploads,
@@ -110,7 +109,6 @@ def seal_records(
         raise InputError("seal: --relay needs --to, the address of the shuffler")
     if to is not None:
         users.check_keys({**users.addresses, "shuffler": to}, relayed=relay is not None)
-    answered = AnsweredRequests(path=memory or users.memory_of(source))
     path = ask.with_suffix(".uploads") if output is None else output
     size = upload_bytes(users.study)
     with nullcontext() if to is None else RoleClient(relay or to) as service:
@@ -121,14 +119,7 @@ def seal_records(
                 )
             note(f"{path} was sealed before: it is sent again, and counts once", quiet=quiet)
         else:
-            answered.check_new(question)
-            check_ask(users.study, question, answered)
-            apis = sorted({api for one in question.sets for api in one})
-            table, logs = tokens_of_users(source, apis, quiet=quiet)
-            if memory is None:
-                answered.know_logs(logs, users.place.glob("answered-*.json"))
-            write_bytes(path, users.sealed(table, answered, quiet=quiet))
-            note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
+            users.seal(source, path, memory, quiet=quiet)
         if service is None or to is None:
             return
         send = straight(service) if relay is None else through_relay(service, users.shuffler, to)
@@ -204,6 +195,23 @@ class _Users:
                 _check_key(self.recipient, role, address)
             elif not relayed:
                 _check_key(self.shuffler, role, address)
+
+    def seal(self, source: Path, path: Path, memory: Path | None, *, quiet: bool) -> None:
+        """Answer for every user of a source into a file, unless they answered before."""
+        from fpmonitor.private.client import AnsweredRequests  # noqa: PLC0415 -- an extra
+
+        remembered, question = memory or self.memory_of(source), self.question
+        # Until the answer is remembered: another command would not know of it, and lose it.
+        with alone_in(remembered.absolute().parent):
+            answered = AnsweredRequests(path=remembered)
+            answered.check_new(question)
+            check_ask(self.study, question, answered)
+            apis = sorted({api for one in question.sets for api in one})
+            table, logs = tokens_of_users(source, apis, quiet=quiet)
+            if memory is None:
+                answered.know_logs(logs, self.place.glob("answered-*.json"))
+            write_bytes(path, self.sealed(table, answered, quiet=quiet))
+        note(f"{len(table)} users, {len(table) * len(question.sets)} messages", quiet=quiet)
 
     def sealed(
         self, table: pl.DataFrame, answered: AnsweredRequests, *, quiet: bool

@@ -1,1 +1,0 @@
-SELECT name, api_id FROM api WHERE name IN (SELECT unnest($names::VARCHAR[]))
