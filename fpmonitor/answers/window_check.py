@@ -135,7 +135,6 @@ def check_window(
 
     before, lowered = _recorded(series, label, evidence, first_look, lowers=not is_blind)
     report = _reported(population, decision, before, lowered, coverage=coverage, faulty=faulty)
-    # Not strict: evidence about the other sets follows that about the list, and counts for nothing.
     above = zip(sets, evidence.above, lowered.above, strict=False)
     return replace(
         report,

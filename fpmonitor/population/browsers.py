@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
-
-    from fpmonitor.population.snapshot import Snapshot
 
     Codes = NDArray[np.unsignedinteger[Any]]
     # Family, version and traits, an entry each.
@@ -114,6 +113,45 @@ NO_GROUPS = BrowserGroups(  # where no question is asked of browsers
 )
 
 
+class UserRows(ABC):
+    """One row a user, and what its codes stand for."""
+
+    @property
+    @abstractmethod
+    def apis(self) -> tuple[str, ...]:
+        """The APIs, sorted, as the log calls them."""
+
+    @property
+    @abstractmethod
+    def said(self) -> Mapping[str, str]:
+        """What the user said that columns of the log hold: see `vocabulary.meaning`."""
+
+    @property
+    @abstractmethod
+    def users(self) -> int:
+        """Number of rows."""
+
+    @abstractmethod
+    def codes(self, apis: Sequence[str]) -> list[Codes]:
+        """Codes of some APIs, one array of unsigned integers an API, an entry a row."""
+
+    @abstractmethod
+    def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
+        """Status and text that each code of an API stands for.
+
+        The status is `value`, `undefined` or `error`; 0 is not in it. It may hold codes that no row
+        has, and its largest is at least that of the rows.
+        """
+
+    def texts_of_values(self, api: str, codes: int) -> dict[int, str]:
+        """Text that each code below `codes` stands for, where that is a value."""
+        return {
+            code: text
+            for code, (status, text) in self.values(api).items()
+            if status == "value" and text is not None and code < codes
+        }
+
+
 def telling_columns(columns: Iterable[str], said: Mapping[str, str]) -> dict[str, str]:
     """Find the columns that tell the browser, and the APIs that they hold, the surest first."""
     found = {column: meaning(column, said) for column in columns}
@@ -122,7 +160,7 @@ def telling_columns(columns: Iterable[str], said: Mapping[str, str]) -> dict[str
     return {column: TELLING_APIS[place] for place, column in telling}
 
 
-def group_rows(rows: Snapshot) -> BrowserGroups:
+def group_rows(rows: UserRows) -> BrowserGroups:
     """Tell the browser and the traits of each row, and group the rows by both."""
     numbers = np.full(min(1, rows.users), UNKNOWN + 1)  # of all rows together, until they are told
     groups = np.zeros(rows.users, dtype=np.int64)
@@ -227,7 +265,7 @@ def joined_kind(texts: Iterable[str | None]) -> str | None:
     return None if None in found else ", ".join(map(str, found))
 
 
-def systems_of_rows(rows: Snapshot) -> NDArray[np.int8]:
+def systems_of_rows(rows: UserRows) -> NDArray[np.int8]:
     """Operating system of each row by its user agent, as `system_of`."""
     systems = np.full(rows.users, UNKNOWN, dtype=np.int8)
     for column, api in telling_columns(rows.apis, rows.said).items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import secrets
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -18,7 +18,7 @@ import numpy as np
 
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.estimate.mixing import seed_of
-from fpmonitor.population.browsers import group_rows
+from fpmonitor.population.browsers import UserRows, group_rows
 from fpmonitor.spectrum import SpectrumSource
 
 if TYPE_CHECKING:
@@ -101,48 +101,13 @@ class SpectrumQueries(SpectrumSource):
         """Divide the users into some to search among, and all others; as the seed has it."""
 
 
-class Snapshot(ABC):
+class Snapshot(UserRows):
     """One row a user with a code for each API; it never changes.
 
     Codes are whole numbers of the values of one API, 0 (`ABSENT`) where the user has none. Rows
     have an order, the same in every call. APIs that it lacks are refused with `UnknownNameError`.
     What is not kept of the logs (visits, times, sources) is told as nothing.
     """
-
-    @property
-    @abstractmethod
-    def apis(self) -> tuple[str, ...]:
-        """The APIs, sorted, as the log calls them."""
-
-    @property
-    @abstractmethod
-    def said(self) -> Mapping[str, str]:
-        """What the user said that columns of the log hold: see `vocabulary.meaning`."""
-
-    @property
-    @abstractmethod
-    def users(self) -> int:
-        """Number of rows."""
-
-    @abstractmethod
-    def codes(self, apis: Sequence[str]) -> list[Codes]:
-        """Codes of some APIs, one array of unsigned integers an API, an entry a row."""
-
-    @abstractmethod
-    def values(self, api: str) -> Mapping[int, tuple[str, str | None]]:
-        """Status and text that each code of an API stands for.
-
-        The status is `value`, `undefined` or `error`; 0 is not in it. It may hold codes that no row
-        has, and its largest is at least that of the rows.
-        """
-
-    def texts_of_values(self, api: str, codes: int) -> dict[int, str]:
-        """Text that each code below `codes` stands for, where that is a value."""
-        return {
-            code: text
-            for code, (status, text) in self.values(api).items()
-            if status == "value" and text is not None and code < codes
-        }
 
     @property
     def visits(self) -> int:
