@@ -211,10 +211,9 @@ def content(folder: Path) -> Any:
     if not (folder / "d.duckdb").exists():
         return None
     with Database(folder / "d.duckdb", create=True, key_file=key_in(folder)) as store:
-        found = verify_database(store)
+        stored, flaws = verify_database(store)
         names = store.rows("names/said", prefix="column:")
-    flaws = sum(found.flaws.values())
-    return (found.content.digest, names, flaws) if found.content.rows.get("batch") else None
+    return (stored.digest, names, sum(flaws.values())) if stored.rows.get("batch") else None
 
 
 def one_of_two(found: Any, before: Any, after: Any, acknowledged: int) -> str:
@@ -479,7 +478,7 @@ def received(folder: Path) -> Any:
         for line in path.read_text().splitlines()
     ]
     with Database(folder / "d.duckdb") as store:
-        flaws = sum(verify_database(store).flaws.values())
+        flaws = sum(verify_database(store)[1].values())
         texts = store._fetch(
             "SELECT text FROM observation JOIN value USING (api_id, value_id) ORDER BY text"
         )
