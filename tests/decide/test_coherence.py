@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fpmonitor.answers.spectra import _other_numbers
 from fpmonitor.decide import coherence
 from fpmonitor.decide.coherence import TooManyStepsError, contradiction, uncovered
 from fpmonitor.decide.credible import _lists
+from fpmonitor.decide.files import otherwise
 from fpmonitor.population.levels import level_words
 from tests.decided import component, decided
 
@@ -71,6 +73,14 @@ def test_lists_of_thousands_of_apis_end_in_an_answer() -> None:
     assert [found.reason for found in _lists(alone)] == [""]
     in_pairs = decided(names, block=zip(names[::2], names[1::2], strict=True))
     assert [found.reason for found in _lists(in_pairs)] == ["too long to compare"]
+
+
+def test_a_number_of_a_list_that_differs_is_found_and_true_is_no_number() -> None:
+    """Lists that are alike are compared whole: a proof has some ten thousand numbers."""
+    for other in ([1, 2], [1.0, 2.0], [1, 2.5], [True, 2], [1], [1, "2"]):
+        alike = other in ([1, 2], [1.0, 2.0]) and other[0] is not True
+        assert alike == (not [*otherwise({"a": [1, 2]}, {"a": other})]), other
+        assert alike == (not [*_other_numbers([1, 2], other, "proof")]), other
 
 
 def test_a_list_of_what_was_never_searched_is_judged_without_it() -> None:
