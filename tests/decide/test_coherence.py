@@ -12,11 +12,8 @@ from fpmonitor.answers.spectra import _other_numbers
 from fpmonitor.decide import coherence
 from fpmonitor.decide.coherence import TooManyStepsError, contradiction, uncovered
 from fpmonitor.decide.credible import _lists
-<<<<<<< ours
 from fpmonitor.decide.files import otherwise
-=======
 from fpmonitor.decide.search import largest
->>>>>>> theirs
 from fpmonitor.population.levels import level_words
 from tests.decided import component, decided
 
