@@ -154,7 +154,9 @@ def beyond_last(
     found, users = groups.disclosed(question.k), len(groups.visits.starts)
     most = max(found.visit, found.path)
     noted = most >= _NOTED_FROM * max(empirical, 1 / users)
-    return found if noted and (most - empirical) * users >= disclosed_from(question.k) else None
+    # Rounded, as (0.03 - 0.02) * 1,000 is below 10 in floating point.
+    more = round((most - empirical) * users)
+    return found if noted and more >= disclosed_from(question.k) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,9 +187,10 @@ class _Groups:
     def disclosed(self, k: int) -> ByVisits:
         """Share of the users as lists may tell it: that of few users is of one fewer than told."""
         found, users = self.exposed(k), len(self.visits.starts)
-        # The share is written into lists, which are handed on: fewer than k users show as k - 1.
+        # The share is written into lists, which are handed on: fewer than k users show as k - 1,
+        # and so does nobody, as a 0 told that there are none.
         few = (disclosed_from(k) - 1) / users
-        visit, path = (share and max(share, few) for share in (found.visit, found.path))
+        visit, path = (max(share, few) for share in (found.visit, found.path))
         return ByVisits(visit=visit, path=path)
 
 

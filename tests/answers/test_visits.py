@@ -298,3 +298,33 @@ def test_what_last_values_hide_is_told_before_all_else(
     content = json.loads(by_visits.read_text(encoding="utf-8"))
     assert content["recommended"] == ["depth"]
     assert "by_visits" not in content
+
+
+@pytest.mark.parametrize(("pairs", "noted"), [(4, False), (5, True)])
+def test_exactly_k_users_more_by_visits_are_noted(tmp_path: Path, pairs: int, noted: bool) -> None:
+    """`(0.03 - 0.02) * 1,000` is below 10."""
+    # 20 users have values of their own, each the last; by visits so have `pairs` pairs more.
+    rows: list[tuple[object, ...]] = [(user, 2, f"own{user}", 0) for user in range(20)]
+    for user in range(20, 1_000):
+        first = f"pair{user // 2}" if user < 20 + 2 * pairs else "usual"
+        rows += [(user, 1, first, 0), (user, 2, "usual", 0)]
+    assert (decided_by_last(tmp_path, rows).get("by_visits") is not None) is noted
+
+
+def test_nobody_who_is_alone_by_one_visit_shows_as_fewer_than_k(tmp_path: Path) -> None:
+    """A share of 0 told that no user is, where 1 to 9 of 400 are told as 9."""
+    # By all visits each is nearly alone; each visit is one of 12 that 33 users make.
+    rows = [
+        (user, day, f"v{user // 12 ** (day - 1) % 12}", 0) for user in range(400) for day in (1, 2)
+    ]
+    found = decided_by_last(tmp_path, rows)["by_visits"]
+    assert found["path"] > 0.9
+    assert found["visit"] == 9 / 400
+
+
+def decided_by_last(folder: Path, rows: Iterable[Sequence[object]]) -> dict[str, Any]:
+    output = folder / "decision.json"
+    asked = ["decide", "--k", "10", "--population", "1000", "--budget", "20%", "--unit", "last"]
+    asked += ["--candidates", A, "--db", stored(folder, rows), "-o", str(output)]
+    assert run(asked) in {0, 3}
+    return dict(json.loads(output.read_text(encoding="utf-8")))
