@@ -26,12 +26,7 @@ from fpmonitor.answers.rank import Ranking, rank_sets
 from fpmonitor.answers.renewal import find_renewal, share_of_false_moves
 from fpmonitor.answers.sets import check_named_sets
 from fpmonitor.answers.trend import Against, TrendReport, report_trend
-from fpmonitor.answers.window_check import (
-    Confirmed,
-    check_window,
-    count_confirmed,
-    longer_windows,
-)
+from fpmonitor.answers.window_check import Confirmed, check_window, count_confirmed, longer_windows
 from fpmonitor.closing import Closing
 from fpmonitor.collectors.choosing import recognised
 from fpmonitor.decide.asked import DecideQuestion, asking

@@ -22,6 +22,7 @@ DRAWS = 16  # of a visit of each user, whose scores are averaged
 MIN_FAKES, MAX_FAKES = 1e-6, 0.5
 EXACT_PART = 0.25  # of delta, for exact limits where values were declared; scores have the rest
 UNIVERSE = 1000  # APIs that may ever be asked for, whatever a database holds
+_LEAST_SHARE = 1e-300  # a part of a smaller one may be 0, which has no logarithm
 _ROUNDED_SHARES = 1e-6
 _ROUNDED = 1e-9  # relative: what tests reckon with is a little more than what is said
 
@@ -142,6 +143,8 @@ def check_share(argument: str, value: float) -> None:
     """
     if not (math.isfinite(value) and 0 < value < 1):
         raise PolicyError(argument, f"must lie strictly between 0 and 1, got {value}")
+    if value < _LEAST_SHARE:
+        raise PolicyError(argument, f"must be at least {_LEAST_SHARE:g}, got {value}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +224,7 @@ class Strata(Members):
         """How the population may differ from independent draws by the shares of `drawn`."""
         known, out = dict(self._known()), set(self.left_out)
         most = math.fsum(high for name, (_, high) in known.items() if name not in out)
+        # A share p is drawn as high / most, and p by that lies between most * low / high and most.
         least = most * min(low / high for name, (low, high) in known.items() if name not in out)
         lows = math.fsum(low for name, (low, _) in known.items() if name not in out)
         # eta of docs/certificate/strata.md.
@@ -237,6 +241,7 @@ class Strata(Members):
                 # Exact shares that add up to 1 but for rounding.
                 yield name, (low / lows, low / lows)
             else:
+                # All others together have at least their lower limits and at most their upper.
                 least = max(low, 1 - (highs - high))
                 yield name, (least, max(least, min(high, 1 - (lows - low))))
 
@@ -478,6 +483,14 @@ class LinkBudget:
 # What counts as a user's value where a log has several visits: the last value of each API, also the
 # whole tuple of one visit, that alone, all visits in their order, or each of the latter two.
 Visits = Literal["last", "last+visit", "visit", "path", "both"]
+# What must keep the budget by itself, and how often it is drawn of each user.
+_UNITS: Mapping[Visits, Mapping[str, int]] = {
+    "last": {"last": 1},
+    "last+visit": {"last": 1, "visit": DRAWS},
+    "visit": {"visit": DRAWS},
+    "path": {"path": 1},
+    "both": {"visit": DRAWS, "path": 1},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -544,7 +557,7 @@ class Policy(Members):
     @property
     def draws(self) -> int:
         """How often a visit of each user is drawn, as one of them must keep the budget; else 1."""
-        return DRAWS if self.visits in {"visit", "both"} else 1
+        return next(iter(self.units.values()))
 
     @property
     def by_visits(self) -> bool:
@@ -552,10 +565,12 @@ class Policy(Members):
         return self.visits != "last" or self.needs_whole_records
 
     @property
-    def units(self) -> frozenset[str]:
-        """All that must keep the budget by itself, of what `visits` may be."""
-        two = {"last+visit": ("last", "visit"), "both": ("visit", "path")}
-        return frozenset(two.get(self.visits, (self.visits,)))
+    def units(self) -> Mapping[str, int]:
+        """All that must keep the budget by itself, of what `visits` may be -> draws of each user.
+
+        The first one is what `population.beside` calls the users' values.
+        """
+        return _UNITS[self.visits]
 
     @property
     def needs_whole_records(self) -> bool:

@@ -26,6 +26,7 @@ class Members:
     def to_json(self) -> Any:
         """Return the result as the CLI prints it."""
         pairs = (each.partition("=") for each in self.JSON.split() or _names(self))
+        # `MISSING` equals nothing that a member may hold, so those that are not rare stay.
         usual = _defaults(self, self.RARE.split())
         return {
             name: _plain(value)

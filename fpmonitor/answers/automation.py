@@ -6,12 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fpmonitor.answers.sets import sorted_sets
-from fpmonitor.disclosure import (
-    Audience,
-    may_count_below,
-    publishable_count,
-    publishable_total,
-)
+from fpmonitor.disclosure import Audience, may_count_below, publishable_count, publishable_total
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.population.robots import robots_list
 from fpmonitor.population.snapshot import check_values_kept

@@ -18,7 +18,7 @@ from fpmonitor.errors import UndecidableError
 from fpmonitor.estimate.evalues import LEAST_USERS
 from fpmonitor.estimate.exposure import empirical_exposure
 from fpmonitor.policy import PLAIN_DRAWS, Drawn, disclosed_from, per_cent, sureness
-from fpmonitor.population.beside import SECOND_UNIT, USERS, unit_source
+from fpmonitor.population.beside import USERS, draws_by_unit, unit_source
 from fpmonitor.population.disclosed import told_parts
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import CertifiedSample, sample_members
@@ -70,14 +70,6 @@ class SourceChange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckSlot:
-    """Number of a window among all that are checked, and its tolerated probability of error."""
-
-    check: int
-    delta: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport(Result):
     """Every set on the allow list of a decision, tested on the current data.
 
@@ -93,7 +85,8 @@ class CheckReport(Result):
             where fewer than k do; the others count as if they shared one.
         users: Users of now; null where they are fewer than k.
         since, until: The window that was looked at; null where it is open.
-        place: Slot among the windows that share the delta; null for a check alone.
+        place: `check`: number of the window among those that share the delta; `delta`: what it has
+            of that. Null for a check alone.
         masked: Candidates whose volatile values the view masks in the current data.
         period: Length of the calendar windows that are checked; null where they are not of the
             calendar.
@@ -128,7 +121,7 @@ class CheckReport(Result):
     users: int | None
     since: datetime | None
     until: datetime | None
-    place: CheckSlot | None
+    place: Mapping[str, float] | None
     masked: tuple[str, ...] = ()
     period: Period | None = None
     new_users: bool | None = None
@@ -360,7 +353,7 @@ def report_of(
     population: Population,
     decision: Decision,
     verdicts: Mapping[ApiSet, Verdict],
-    slot: CheckSlot | None,
+    slot: Mapping[str, float] | None,
     *,
     others: Mapping[ApiSet, Verdict],
     coverage: Mapping[str, float | None],
@@ -440,11 +433,7 @@ def _limits_by_visits(
     sample: CertifiedSample, source: SpectrumSource, decision: Decision
 ) -> dict[ApiSet, tuple[float, float]]:
     """Limits by what counts as a value; of two units those of the larger exposure."""
-    users, units = unit_source(source, USERS), {USERS: decision.policy.draws}
-    if decision.policy.visits in SECOND_UNIT:
-        unit, draws = SECOND_UNIT[decision.policy.visits]
-        units[unit] = draws
-    found = {}
+    users, units, found = unit_source(source, USERS), draws_by_unit(decision.policy), {}
     for apis in decision.allow:
         limits, size = sample.certificate(apis, users=users.users), len(apis)
         told = {name: told_parts(unit_source(source, name), apis) for name in units}

@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from fpmonitor.disclosure import (
-    Audience,
-    complement_of,
-    disclosed_spectra,
-    is_publishable,
-)
+from fpmonitor.disclosure import Audience, complement_of, disclosed_spectra, is_publishable
 from fpmonitor.errors import InputError
 from fpmonitor.estimate.cohorts import cohort_exposure, cohort_limits
 from fpmonitor.estimate.entropy import average_min_entropy_bits, conditional_entropy_bits

@@ -365,6 +365,7 @@ def _components_of(population: Population, decide_question: DecideQuestion) -> l
     check_components(decide_question.components)
     _check_design(population, decide_question)
     called = [_called_in_log(component, population) for component in decide_question.components]
+    # Again: two names of one column would be one API in two components.
     check_components(called)
     return called
 
@@ -577,6 +578,7 @@ def called_as(decision: Decision, population: Population) -> Decision:
                 hint="decide anew on this log, or say what it is with `fpmonitor db apis --set`",
             )
     decision = replace(decision, policy=replace(decision.policy, cohorts=cohorts))
+    # All stand in the log as they are: nothing is translated, whatever else it holds.
     if set(candidates) <= set(population.apis):
         return decision
     called = {
@@ -798,8 +800,11 @@ def recheck_sets(
         decision: The decision, with its APIs called as in their log: see `called_as`.
         others: Sets that are not on its list, which are tested as it was decided.
     """
-    eligible_users = users_meant(population, decision)
-    source = eligible_users.told_source(decision.policy.candidates, decision.policy.k)
+    eligible_users, k = users_meant(population, decision), decision.policy.k
+    if eligible_users.audience is Audience.OTHERS and eligible_users.users < disclosed_from(k):
+        # Tests refuse too few users by their number, which must not leave.
+        return dict.fromkeys((*decision.allow, *others), "undecided")
+    source = eligible_users.told_source(decision.policy.candidates, k)
     # a stratum that has no user now counts as exposed now
     policy = replace(decision.policy, sample=eligible_users.model(decision.policy.sample))
     return recheck(replace(decision, policy=policy), source, others)

@@ -12,21 +12,10 @@ from fpmonitor.answers.followed import FollowedLine, report_followed
 from fpmonitor.answers.forecast import ExpectedExposure, forecast_exposure
 from fpmonitor.answers.sets import declared_supports, sorted_sets
 from fpmonitor.answers.trust import Knowledge, TrustLevel, parts_of, price_of_trust
-from fpmonitor.answers.visits import (
-    VisitReport,
-    came_several_times,
-    check_visits,
-    report_visits,
-)
+from fpmonitor.answers.visits import VisitReport, came_several_times, check_visits, report_visits
 from fpmonitor.disclosure import Audience, smallest_told_group
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.bounds import (
-    Interval,
-    theorem5,
-    theorem6_floor,
-    theorem8,
-    users_for_gamma,
-)
+from fpmonitor.estimate.bounds import Interval, theorem5, theorem6_floor, theorem8, users_for_gamma
 from fpmonitor.estimate.declared import Looked, declared_limits
 from fpmonitor.estimate.entropy import (
     ENTROPY_ESTIMATORS,
@@ -37,11 +26,7 @@ from fpmonitor.estimate.entropy import (
     normalised_entropy,
     unbiased_tsallis_entropy,
 )
-from fpmonitor.estimate.exposure import (
-    empirical_exposure,
-    plug_in_exposure,
-    unbiased_exposure,
-)
+from fpmonitor.estimate.exposure import empirical_exposure, plug_in_exposure, unbiased_exposure
 from fpmonitor.policy import EXACT_PART, PLAIN_DRAWS, Drawn, SampleModel
 from fpmonitor.population.population import Population
 from fpmonitor.population.sample import CertifiedSample, sample_members

@@ -404,7 +404,9 @@ class SinceDecided:
         # A Sunday has other users than a Monday: days are compared with days of their weekday.
         is_weekday = like and period == "day"
         since = window_at(base, period)
-        since -= timedelta(days=(since - begin).days % 7) if is_weekday else timedelta()
+        # Logs of a clock that was never set are of the year 1, before which there is no week.
+        back = (since - begin).days % 7 if is_weekday and since.year > 1 else 0
+        since -= timedelta(days=back)
         for _ in range(_TRIED):
             if since >= begin:
                 return None

@@ -48,6 +48,7 @@ def find_faults(before: WindowUsers, after: WindowUsers, *, k: int) -> dict[str,
     """
     found = {}
     fewest, rows = max(k, _FEWEST), in_both(before, after)
+    # Of a window of few users the share that makes a fault is enough.
     enough = max(fewest, min(_KNOWN, _SHARE * after.size))
     again = rows if len(rows[0]) >= enough else (slice(None), slice(None))
     for api, codes in after.columns.items():

@@ -189,21 +189,22 @@ def _compare_others(
     fewer days. The shares of the values among all who came then stay the same, and nothing is said.
     """
     drawn = functools.partial(_drawn, windows, names=names, k=k, audience=audience)
-    found = drawn(rows=alone)
+    tuples, counts, how = drawn(rows=alone)
+    law = compare_laws(*counts, **how)
     # The larger p-value of both counts: a season alone passes one of them (certificate/panel.md).
-    laws, rarities = [found.law], [found.rarity] if rarity else []
+    laws, rarities = [law], [compare_spectra(*counts, **how)] if rarity else []
     if any(len(rows) < window.size for rows, window in zip(alone, windows, strict=True)):
-        everybody = drawn(rows=[slice(None), slice(None)])
-        laws.append(everybody.law)
-        rarities += [everybody.rarity] if rarity else []
+        _, everybody, how = drawn(rows=[slice(None), slice(None)])
+        laws.append(compare_laws(*everybody, **how))
+        rarities += [compare_spectra(*everybody, **how)] if rarity else []
     values: tuple[MovedValue, ...] = ()
     gone: list[int] = []
     lost: tuple[NamedValue, ...] = ()
     came: tuple[NamedValue, ...] = ()
     if len(names) == 1:
         text = functools.partial(_text, texts=windows[1].texts, name=names[0])
-        [codes] = found.tuples.columns
-        listed = dict(_moved_values(codes, found.counts, found.law, k=k, text=text))
+        [codes] = tuples.columns
+        listed = dict(_moved_values(codes, counts, law, k=k, text=text))
         values = tuple(listed.values())
         now = windows[1].columns[names[0]]  # of all: who came in both windows may have it still
         gone = [
@@ -215,7 +216,7 @@ def _compare_others(
             and not one.grew
             and np.count_nonzero(now == code) < k
         ]
-        had = dict(zip(codes.tolist(), found.counts[0].tolist(), strict=True))
+        had = dict(zip(codes.tolist(), counts[0].tolist(), strict=True))
         texts = functools.partial(windows[1].texts, names[0])
         lost = tuple(_named_values(gone, listed, had, texts=texts, k=k))
         came = tuple(_came(windows, names[0], listed, k=k))
@@ -268,23 +269,6 @@ def _came(
     return _named_values(new, listed, users, texts=texts, k=k)
 
 
-class _Drawn(NamedTuple):
-    """Two windows side by side, as if their users were drawn: tuples, and users of each."""
-
-    tuples: CodeTable
-    counts: NDArray[np.int64]
-    hidden: tuple[int, int]
-    seed: int
-
-    @property
-    def law(self) -> DriftTest:
-        return compare_laws(*self.counts, seed=self.seed, hidden=self.hidden)
-
-    @property
-    def rarity(self) -> DriftTest:
-        return compare_spectra(*self.counts, seed=self.seed, hidden=self.hidden)
-
-
 def _drawn(
     windows: tuple[WindowUsers, WindowUsers],
     *,
@@ -292,7 +276,8 @@ def _drawn(
     names: tuple[str, ...],
     k: int,
     audience: Audience,
-) -> _Drawn:
+) -> tuple[CodeTable, NDArray[np.int64], Mapping[str, Any]]:
+    """Put windows side by side: tuples, the users of each, and what else tests are told of them."""
     (before, few_before), (after, few_after) = (
         _without_hidden(distribution([window.columns[api][at] for api in names]), k, audience)
         for window, at in zip(windows, rows, strict=True)
@@ -300,7 +285,7 @@ def _drawn(
     tuples, counts = _aligned(before, after)
     # From the counts, so that the same windows give the same p-values at each look.
     seed = seed_of("drift", *names, digest_of_arrays(counts))
-    return _Drawn(tuples, counts, (few_before, few_after), seed)
+    return tuples, counts, {"seed": seed, "hidden": (few_before, few_after)}
 
 
 def _compare_both(

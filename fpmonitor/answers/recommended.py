@@ -66,8 +66,7 @@ def report_people(population: Population, decision: Decision) -> PeopleReport | 
     Args:
         population: The users, seen as the decision saw them.
     """
-    counted = decision.setting == "sample" or decision.policy.delta is None
-    if counted or not decision.recommended or not population.snapshot.in_memory(1):
+    if decision.is_exact or not decision.recommended or not population.snapshot.in_memory(1):
         return None
     apis, question = called_as(decision, population).recommended, question_of(decision)
     users = population

@@ -64,7 +64,7 @@ def _union(population: Population, begun: Decision, path: Path) -> UnionWith:
             f"union-with: {path} takes values that browsers randomise as {other.view.volatile}",
             hint=f"decide both with one --volatile; this is {begun.view.volatile}",
         )
-    if not other.policy.units <= begun.policy.units:
+    if not other.policy.units.keys() <= begun.policy.units.keys():
         raise InputError(
             f"union-with: {path} was decided by `visits` = {other.policy.visits}, and this is by "
             f"{begun.policy.visits}",

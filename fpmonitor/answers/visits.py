@@ -76,6 +76,7 @@ class VisitReport(Members):
     @property
     def is_noted(self) -> bool:
         """Whether a site that knows its users again sees half as much again, or more."""
+        # At least one user: of nobody any share would be half as much again.
         return self.path.empirical >= _NOTED_FROM * max(self.visit.empirical, 1 / self.users)
 
 

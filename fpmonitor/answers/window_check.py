@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from fpmonitor.answers.check import (
     RUN_LENGTH,
     CheckReport,
-    CheckSlot,
     RunAlarm,
     coverage_of,
     lack_all,
@@ -31,14 +30,7 @@ from fpmonitor.decide.evidence import (
     weigh,
 )
 from fpmonitor.errors import InputError
-from fpmonitor.estimate.evalues import (
-    LEAST_USERS,
-    go_on,
-    log_best,
-    log_mean,
-    taken_in,
-    window_test,
-)
+from fpmonitor.estimate.evalues import LEAST_USERS, go_on, log_best, log_mean, taken_in, window_test
 from fpmonitor.population.pairs import WITHIN
 from fpmonitor.store.checks import (
     CheckedList,
@@ -199,7 +191,7 @@ def _reported(
         population,
         decision,
         listed.verdicts(decision.allow, window.terms),
-        CheckSlot(check=window.number, delta=math.exp(-window.terms[0])),
+        {"check": window.number, "delta": math.exp(-window.terms[0])},
         others=beside.verdicts(others, (term, term)),
         coverage=coverage,
         faulty=faulty,

@@ -288,6 +288,7 @@ def check_options(given: Mapping[str, Any], only_set: Collection[str] = ()) -> d
             if one not in free:
                 raise InputError(f"--{one}: {why}", hint=then)
             said.discard(one)
+    # Last values exclude nothing, but handed on they keep `auto` from testing a visit, too.
     said |= {"unit"} if given.get("visits") == "last" else set()
     return {name: value for name, value in given.items() if option[name] in said}
 

@@ -26,10 +26,11 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from fpmonitor.decide.coherence import mask, positions
 from fpmonitor.decide.decision import Reached
 from fpmonitor.decide.effort import OutOfTimeError
 from fpmonitor.decide.refinement import refinement_of
-from fpmonitor.decide.search import ALL_SETS, Closures, check_names, mask, positions
+from fpmonitor.decide.search import ALL_SETS, Closures, check_names
 from fpmonitor.decide.utility import checked_weights
 from fpmonitor.population.memory import MemorySource
 

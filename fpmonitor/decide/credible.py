@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fpmonitor.decide.coherence import SetList, TooManyStepsError, uncovered
+from fpmonitor.decide.coherence import Names, TooManyStepsError, uncovered
 from fpmonitor.decide.files import NOT_TOLD, otherwise, read_any_decision
 from fpmonitor.errors import InputError
 from fpmonitor.policy import AS_OBSERVED, NO_DEPARTURE
@@ -142,7 +142,7 @@ def _other_question(decision: Decision) -> str:
         # Else tests are of another budget: less who is unobserved, or an average.
         if policy.sample.departure == NO_DEPARTURE and not halved:
             question_members |= {"budget": policy.budget}
-        for design in [side, *side.get("designs", ())]:
+        for design in [side, *(side.get("designs") or ())]:
             for member, value in question_members.items():
                 if design.get(member, value) != value:
                     return f"of another question: {member}"
@@ -235,12 +235,13 @@ def _unsettled_levels(decision: Decision, most_vectors: int) -> str | None:
     if math.prod(map(len, ranges)) > most_vectors:
         raise TooManyStepsError
     must, never = {*decision.must}, {*decision.never}
-    allowed = SetList(map(lattice.closed, decision.allow))
-    refused = SetList((*decision.block, *decision.undecided))
+    closed, listed = [*map(lattice.closed, decision.allow)], (*decision.block, *decision.undecided)
+    names = Names(closed, listed, [lattice.utilities])
+    allowed, refused = names.family(closed), names.family(listed)
     for vector in product(*ranges):
         words = level_words(components, vector)
         shown = lattice.closed(words)
-        is_asked = must <= shown and never.isdisjoint(shown)
-        if is_asked and not allowed.has_over(shown) and not refused.has_within(shown):
+        is_asked, members = must <= shown and never.isdisjoint(shown), names.mask(shown)
+        if is_asked and not (allowed.has_superset(members) or refused.has_subset(members)):
             return ", ".join(lattice.spelled(words))
     return None

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import islice
+from itertools import islice, starmap
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -30,9 +30,9 @@ from fpmonitor.estimate.realised import average_budget
 from fpmonitor.estimate.sample_size import Forecast, users_needed
 from fpmonitor.policy import NO_DEPARTURE, per_cent
 from fpmonitor.population.beside import (
-    SECOND_UNIT,
     USERS,
     days_in_words,
+    draws_by_unit,
     unit_source,
     unit_spectrum,
     units_beside,
@@ -364,17 +364,14 @@ def _search(
         if not effort.left:
             return sought.unsearched(source.apis, found.borders, before)
         # Borders of 3,000 vectors took 0.05 s.
-        first = Effort(deadline=effort.after(_BORDERS), progress=effort.progress)
-        borders = borders_of(known=found.borders, effort=first)
+        borders = borders_of(known=found.borders, effort=effort.part(_BORDERS))
         if borders.complete:
             return _Found(borders, evaluated=borders.evaluated)
         found = _best_first(source, tests, sought, borders, before=before, effort=effort)
         found = found._replace(evaluated=found.evaluated + borders.evaluated)
     if tests.conditions:
-        first = Effort(deadline=effort.after(_BORDERS), progress=effort.progress)
-        borders = _keeping(
-            whole, tests, sought, borders_of(known=found.borders, effort=first), effort
-        )
+        borders = borders_of(known=found.borders, effort=effort.part(_BORDERS))
+        borders = _keeping(whole, tests, sought, borders, effort)
     else:
         borders = borders_of(known=found.borders, effort=effort)
     bound, possible = found.bound, found.possible
@@ -621,14 +618,15 @@ def _refuting(decision: Decision, tests: Tests) -> dict[str, Refutation]:
 
     Lists are allowed by both at the whole level, but each of them may find a violation wrongly.
     """
-    policy, refute = decision.policy, tests.refute
-    if refute is None or policy.visits not in SECOND_UNIT:
+    policy, refute, units = decision.policy, tests.refute, draws_by_unit(decision.policy)
+    if refute is None or len(units) == 1:
         return {}
-    unit, draws = SECOND_UNIT[policy.visits]
     # Limits are nats, and weights those of the mean over the draws of the first unit.
-    halved = replace(refute, limits=refute.limits + math.log(2))
-    score = replace(halved.score, weights=halved.score.weights * (policy.draws / draws))
-    return {USERS: halved, unit: replace(halved, score=score)}
+    halved, weights = replace(refute, limits=refute.limits + math.log(2)), refute.score.weights
+    return {
+        unit: replace(halved, score=replace(refute.score, weights=weights * (policy.draws / draws)))
+        for unit, draws in units.items()
+    }
 
 
 def judging(decision: Decision, users: SpectrumSource | int) -> Tests:
@@ -712,6 +710,7 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
     users = beside[USERS]
     chains = lattice.chains
     largest = len(decision.asked) if chains is None else sum(chains)
+    # Ranks begin at the lowest vector, whose levels a search counts as members of every set.
     base = len(lattice.closed(lattice.lowest))
     if level is None:
         criterion = exact_criterion(policy, users, base + largest)
@@ -727,10 +726,12 @@ def tests_of(decision: Decision, counted: SpectrumSource | Mapping[str, int] | i
         proof["allow"]["days"] = [*map(str, decision.days)]
     conditions = _conditions(decision, users, beside, proof["allow"]) if proof else []
     allow = criteria.allow
-    if policy.visits in SECOND_UNIT:
-        unit, draws = SECOND_UNIT[policy.visits]
-        conditions.append(UnitTest(unit, replace(allow, score=allow.score.mean_of(draws))))
-    allow = replace(allow, score=allow.score.mean_of(policy.draws))
+    by_unit = {
+        unit: replace(allow, score=allow.score.mean_of(draws))
+        for unit, draws in draws_by_unit(policy).items()
+    }
+    allow = by_unit.pop(USERS)
+    conditions += starmap(UnitTest, by_unit.items())
     block = replace(block, score=block.score.mean_of(policy.draws))
     refute = replace(refute, score=refute.score.mean_of(policy.draws))
     return Tests(
@@ -884,9 +885,10 @@ def exact_criterion(policy: Policy, users: int, largest: int | None = None) -> C
     For sets of at most `largest` APIs, by default of all candidates.
     """
     largest = len(policy.candidates) if largest is None else largest
-    weights = np.ones(policy.k + 1)
+    # No group has more than all users: a file may ask for a k of 10^10, a table of 80 GB.
+    weights = np.ones(min(policy.k, users + 1) + 1)
     # Counts beyond the end have the last weight: all groups of k and more add nothing.
-    weights[policy.k] = 0
+    weights[-1] = 0
     # The budget is the decimal number that was written: 0.29 of 100 users are 29, not 28.
     limit = math.floor(Fraction(repr(policy.budget)) * users)
     return Criterion(Score(weights), np.full(largest + 1, float(limit)))

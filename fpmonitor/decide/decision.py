@@ -20,7 +20,7 @@ from fpmonitor.decide.coherence import contradiction
 from fpmonitor.decide.lattice import ApiSet as ApiSet  # noqa: PLC0414 -- for all rooms
 from fpmonitor.decide.lattice import Lattice
 from fpmonitor.errors import InputError
-from fpmonitor.policy import EXACT_PART, MAX_BIAS, Drawn, Policy, per_cent
+from fpmonitor.policy import AS_OBSERVED, EXACT_PART, MAX_BIAS, Drawn, Factors, Policy, per_cent
 from fpmonitor.population.evidence import Lack, lack_in_words
 from fpmonitor.population.levels import Component, check_components
 from fpmonitor.population.views import View
@@ -766,34 +766,11 @@ class Decision(Result):
 
     def to_json(self) -> dict[str, Any]:
         """Return the decision as it stands in a decision file."""
-        content = untyped(self)
-        for name in (
-            "users_possible",
-            "users_needed",
-            "users_range",
-            "bias_tolerated",
-            "observed",
-            "binding_stratum",
-            "unobserved_share",
-            "coverage",
-            "utility_possible",
-            "search",
-            "confirmation",
-            "cut",
-            "days",
-            "made",
-            "design",
-            "declared",
-            "first_names",
-            "by_visits",
-            "parts",
-            "scope",
-        ):
-            if content[name] is None:
-                del content[name]
-        for name in _WHERE_ANY:
-            if not content[name]:
-                del content[name]
+        content = {
+            name: value
+            for name, value in untyped(self).items()
+            if (value is not None or name in _NULL) and (value or name not in _WHERE_ANY)
+        }
         if self.unit == "user":
             del content["unit"]
         content["policy"] = untyped(self.policy.to_json())
@@ -969,6 +946,11 @@ _OF_SETS = (
     *("registered", "view_weight", "asked_before", "confirmation", "by_visits", "parts"),
     "union_with",
 )
+# Members that a file has also where they are null; files without the others are of before.
+_NULL = (
+    *("source", "masked", "utility", "utility_bound", "engine", "universe", "level"),
+    *("view_weight", "proof"),
+)
 _WHERE_ANY = (
     *("components", "account", "names", "no_evidence", "assumed", "must", "never"),
     *("asked_before", "weights", "wishes", "came_back", "union_with"),
@@ -990,6 +972,7 @@ _Numbers = Annotated[list[float], msgspec.Meta(min_length=2)]
 class _ProofDesign(msgspec.Struct):
     share: float
     weights: _Numbers
+    factors: Factors = AS_OBSERVED
 
 
 class ProofSide(msgspec.Struct):
@@ -1000,7 +983,9 @@ class ProofSide(msgspec.Struct):
     nats: _Numbers | None = None
     weights: _Numbers | None = None
     limits: _Numbers | None = None
+    factors: Factors = AS_OBSERVED
     links: list[_LinkSide] = []
+    cohorts: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         whole = (self.designs and self.nats) or (self.weights and self.limits)

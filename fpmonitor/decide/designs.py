@@ -20,14 +20,7 @@ from fpmonitor.errors import InputError
 from fpmonitor.estimate.exposure import exposure_probability
 from fpmonitor.policy import disclosed_from
 from fpmonitor.population.level_source import kinds_of
-from fpmonitor.population.levels import (
-    LARGEST,
-    LEAST_STEP,
-    Component,
-    LevelMap,
-    Value,
-    number_of,
-)
+from fpmonitor.population.levels import LARGEST, LEAST_STEP, Component, LevelMap, Value, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -277,6 +270,7 @@ def _buckets(
     exposed = cost.exposed[np.maximum(bucket_users, 0).astype(np.intp)]
     below = users[:-1]
     exposed_below = cost.exposed[below.astype(np.intp)]
+    # A bucket begins at one edge and ends at a larger one, or has no end.
     ahead = np.arange(len(edges) + 1) > np.arange(len(edges))[:, None]
     for price in _PRICES:
         bucket = np.where(ahead, lost + price * exposed, np.inf)
@@ -285,6 +279,7 @@ def _buckets(
         while len(chosen) < most:
             costs = bucket + rest
             longer = np.append(costs.min(axis=1), 0.0)
+            # One bucket more costs less nowhere, so no more of them will.
             if (longer == rest).all():
                 break
             chosen.append(costs.argmin(axis=1))

@@ -105,6 +105,10 @@ class Effort:
         now = time.monotonic()
         return now + share * (self.deadline - now)
 
+    def part(self, share: float) -> Effort:
+        """Begin what may take so large a share of the time that is left, and ends by itself."""
+        return Effort(deadline=self.after(share), progress=self.progress)
+
     def check(self, message: str) -> None:
         """Tell how far a search is, and end it when it must end.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fpmonitor.estimate.evalues import log_mean, log_share, window_test
 from fpmonitor.estimate.looks import level_terms
-from fpmonitor.population.beside import SECOND_UNIT, USERS, unit_spectrum
+from fpmonitor.population.beside import USERS, draws_by_unit, unit_spectrum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,6 +106,7 @@ def weigh(
     else:
         allow, block = prices_of_choice(decision)
         prices = [(float(allow[len(apis)]), float(block[len(apis)])) for apis in sets]
+        # For blocking, sets of one to three APIs have one level.
         usual = (float(allow[min(_DESIGN_SIZE, len(allow) - 1)]), float(block[1]))
     test = window_test(
         users=source.users,
@@ -135,11 +136,7 @@ def weigh(
 
 def tests_by_unit(policy: Policy, test: WindowTest) -> dict[str, WindowTest]:
     """Return the test of each unit that must keep the budget."""
-    units = {USERS: replace(test, draws=policy.draws)}
-    if policy.visits in SECOND_UNIT:
-        unit, draws = SECOND_UNIT[policy.visits]
-        units[unit] = replace(test, draws=draws)
-    return units
+    return {unit: replace(test, draws=draws) for unit, draws in draws_by_unit(policy).items()}
 
 
 def log_above(units: Mapping[str, WindowTest], spectrum: CountSpectrum) -> float:

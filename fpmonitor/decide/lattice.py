@@ -13,14 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fpmonitor.errors import InputError, UnknownNameError
-from fpmonitor.population.levels import (
-    Component,
-    Vector,
-    coarser,
-    finest,
-    level_words,
-    levels_of,
-)
+from fpmonitor.population.levels import Component, Vector, coarser, finest, level_words, levels_of
 
 ApiSet = tuple[str, ...]
 

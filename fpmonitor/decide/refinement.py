@@ -128,6 +128,7 @@ class Gains:
         weights = criterion.score.weights
         least = weights[:, -1]
         changing = (weights != least[:, np.newaxis]).any(axis=0)
+        # One more than the last count whose weight is not the final one.
         cap = weights.shape[1] - int(changing[::-1].argmax()) if changing.any() else 1
         weights = weights[:, : cap + 1]
         of_group = (weights - least[:, np.newaxis]) * np.arange(cap + 1)
@@ -150,6 +151,7 @@ class Gains:
         if not places.size:
             return np.zeros((runs, len(self.floor)))
         cells = runs * len(self.of_group)
+        # A table of more cells than groups, by far, would mostly count zeros.
         if cells > _SPARSE * places.size:
             found: NDArray[np.float64] = np.add.reduceat(self.of_group.take(places, axis=0), starts)
             return found

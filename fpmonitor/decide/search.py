@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, reduce
 from itertools import chain, combinations
 from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from fpmonitor.decide.coherence import Family, Names, mask, positions
 from fpmonitor.decide.effort import Effort
 from fpmonitor.decide.refinement import SMALL, refinement_of
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
@@ -124,7 +125,7 @@ class Borders:
             failing = [
                 (api,) for api in sorted({*chain(*self.allow, *self.block, *self.undecided)})
             ]
-        names = _Names(self.allow, condition.allow, failing, self.block)
+        names = Names(self.allow, condition.allow, failing, self.block)
         here, blocked = names.family(self.allow), names.family(self.block)
         parts = set[int]()
         for other in map(names.mask, condition.allow):
@@ -154,130 +155,15 @@ class Borders:
 def largest(sets: Iterable[ApiSet]) -> list[ApiSet]:
     """Those of some sets that are within no other one, sorted."""
     listed = [*sets]
-    names = _Names(listed)
+    names = Names(listed)
     return names.sets(names.family(listed).maximal())
 
 
 def smallest(sets: Iterable[ApiSet]) -> list[ApiSet]:
     """Those of some sets that hold no other one, sorted."""
     listed = [*sets]
-    names = _Names(listed)
+    names = Names(listed)
     return names.sets(names.family(listed).minimal())
-
-
-class _Names:
-    """Sets of names as bit masks, of all names that some of them hold."""
-
-    def __init__(self, *lists: Iterable[ApiSet]) -> None:
-        self.of_columns = sorted({*chain(*chain(*lists))})
-        self._columns = {name: column for column, name in enumerate(self.of_columns)}
-
-    def mask(self, members: ApiSet) -> int:
-        """Bit mask of a set."""
-        return mask(map(self._columns.__getitem__, members))
-
-    def family(self, sets: Iterable[ApiSet]) -> Family:
-        """Return sets as a family; of equal ones all but the first are left out."""
-        return Family(len(self.of_columns), dict.fromkeys(map(self.mask, sets)))
-
-    def sets(self, masks: Iterable[int]) -> list[ApiSet]:
-        """Return the sets of some masks, sorted."""
-        return sorted(tuple(map(self.of_columns.__getitem__, positions(one))) for one in masks)
-
-
-class Family:
-    """A growing family of sets of columns, held as bit masks, that answers containment fast.
-
-    For each column one whole number tells by its bits which of the sets hold that column; a
-    question is then a few logical operations, whatever the number of sets.
-    """
-
-    def __init__(self, columns: int, sets: Iterable[int] = ()) -> None:
-        self.sets: list[int] = []
-        self._holders = [0] * columns
-        self._columns = (1 << columns) - 1
-        for members in sets:
-            self.add(members)
-
-    def add(self, members: int) -> None:
-        """Add one set."""
-        bit = 1 << len(self.sets)
-        self.sets.append(members)
-        for column in positions(members):
-            self._holders[column] |= bit
-
-    def has_superset(self, members: int) -> bool:
-        """Whether some set of the family contains `members`."""
-        return self._covering(members) != 0
-
-    def extended(self, members: int, columns: int) -> int:
-        """Those of `columns` with which `members` is still within some set."""
-        covering, found = self._covering(members), 0
-        for column in positions(columns):
-            if covering & self._holders[column]:
-                found |= 1 << column
-        return found
-
-    def _covering(self, members: int) -> int:
-        covering = (1 << len(self.sets)) - 1
-        for column in positions(members):
-            covering &= self._holders[column]
-        return covering
-
-    def has_subset(self, members: int) -> bool:
-        """Whether `members` contains some set of the family."""
-        return self._beyond(members) != (1 << len(self.sets)) - 1
-
-    def completed(self, members: int, columns: int) -> int:
-        """Those of `columns` that make `members`, which contains no set, contain one."""
-        # Sets that two columns would have to complete, or one from outside, are completed by none.
-        once, twice, found = 0, self._beyond(members | columns), 0
-        for column in positions(columns):
-            twice |= once & self._holders[column]
-            once |= self._holders[column]
-        for column in positions(columns):
-            if self._holders[column] & ~twice:
-                found |= 1 << column
-        return found
-
-    def _beyond(self, members: int) -> int:
-        """Find the sets of the family that hold a column outside `members`."""
-        beyond = 0
-        for column in positions(self._columns & ~members):
-            beyond |= self._holders[column]
-        return beyond
-
-    def maximal(self) -> list[int]:
-        """List the sets that are within no other one."""
-        maximal_sets = Family(len(self._holders))
-        for members in sorted(self.sets, key=int.bit_count, reverse=True):
-            if not maximal_sets.has_superset(members):
-                maximal_sets.add(members)
-        return maximal_sets.sets
-
-    def minimal(self) -> list[int]:
-        """List the sets that contain no other one."""
-        minimal_sets = Family(len(self._holders))
-        for members in sorted(self.sets, key=int.bit_count):
-            if not minimal_sets.has_subset(members):
-                minimal_sets.add(members)
-        return minimal_sets.sets
-
-
-@lru_cache(maxsize=1 << 16)
-def positions(members: int) -> tuple[int, ...]:
-    """Columns of a bit mask, in increasing order."""
-    columns = []
-    while members:
-        lowest = members & -members
-        columns.append(lowest.bit_length() - 1)
-        members ^= lowest
-    return tuple(columns)
-
-
-def mask(columns: Iterable[int]) -> int:
-    """Bit mask of some columns, each given once."""
-    return sum(map((1).__lshift__, columns))
 
 
 class _Node(NamedTuple):
@@ -678,6 +564,7 @@ def _run(
     """Search one border among the sets of `apis` that hold all of `must`."""
     base = mask(apis.index(api) for api in must)
     columns = [column for column in range(len(apis)) if not base >> column & 1]
+    # Larger sets are not looked at, so the border is whole only where there are none.
     if len(must) >= border.max_size:
         border.complete, columns = not columns, []
     score = criterion.score(source.spectrum(must))

@@ -34,6 +34,9 @@ _LIBRARIES = (
 _NUMBER = "(?:0|[1-9][0-9]{0,17})"
 _VERSION = re.compile(rf"{_NUMBER}(?:\.{_NUMBER})*")
 _THIS_CENTURY, _DAYS = range(2000, 2100), 36_525
+# A database holds 4,000 names, so its universe is 10,000 at most; levels of ten times as many take
+# a second, and of a million minutes.
+_LARGEST_UNIVERSE = 100_000
 
 
 def view_cost(
@@ -104,6 +107,8 @@ def check_level(decision: Decision) -> None:
     weight, share = decision.view_weight, level / whole
     if decision.universe is not None and decision.universe < universe_of(len(decision.asked)):
         raise InputError("not a decision: `universe` is too small for any choice of APIs")
+    if (decision.universe or 0) > _LARGEST_UNIVERSE:
+        raise InputError("not a decision: `universe` is larger than that of any log")
     if 0 < (decision.first_names or 0) < len(decision.asked):
         raise InputError("not a decision: `first_names` are fewer than the candidates")
     if weight is not None and decision.universe is None:

@@ -29,14 +29,6 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerLaw:
-    """A Pitman-Yor process: `discount` in (0, 1), `strength` above `-discount`."""
-
-    discount: float
-    strength: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BackTest:
     """How a forecast did where the answer is known."""
 
@@ -55,8 +47,8 @@ def _distance(predicted: float, observed: float) -> float:
     return abs(predicted - observed) / max(_OFF, _OFF_SHARE * observed)
 
 
-def fit_power_law(spectrum: CountSpectrum) -> PowerLaw:
-    """Most likely process for a count spectrum.
+def fit_power_law(spectrum: CountSpectrum) -> tuple[float, float]:
+    """Discount in (0, 1), and strength above minus that, of the most likely process for a spectrum.
 
     Notes:
         The exchangeable partition probability of Pitman 1995, "Exchangeable and partially
@@ -82,8 +74,7 @@ def fit_power_law(spectrum: CountSpectrum) -> PowerLaw:
         )
         for start in _STARTS
     ]
-    discount, strength = _law_of(min(found, key=lambda each: float(each.fun)).x)
-    return PowerLaw(discount=discount, strength=strength)
+    return _law_of(min(found, key=lambda each: float(each.fun)).x)
 
 
 def _law_of(point: NDArray[np.float64]) -> tuple[float, float]:
@@ -92,8 +83,10 @@ def _law_of(point: NDArray[np.float64]) -> tuple[float, float]:
     return discount, math.exp(point[1]) - discount
 
 
-def expected_exposure(spectrum: CountSpectrum, law: PowerLaw, *, k: int, population: int) -> float:
-    """`Q(n, k)` as the process expects it, given the counts of those observed.
+def expected_exposure(
+    spectrum: CountSpectrum, law: tuple[float, float], *, k: int, population: int
+) -> float:
+    """`Q(n, k)` as a process of `fit_power_law` expects it, given the counts of those observed.
 
     Notes:
         A value with count c has probability `Beta(c - d, t + m - c + d)`; taken in proportion to
@@ -101,7 +94,7 @@ def expected_exposure(spectrum: CountSpectrum, law: PowerLaw, *, k: int, populat
         developments of the Blackwell-MacQueen urn scheme").
     """
     users, values = spectrum.users, spectrum.support
-    discount, strength = law.discount, law.strength
+    discount, strength = law
     counts = np.append(0.0, spectrum.counts)
     levels = (_NODES + 1) / 2
     shares = scipy.special.betaincinv(

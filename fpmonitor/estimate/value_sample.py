@@ -13,10 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from fpmonitor.errors import InputError, PolicyError
-from fpmonitor.estimate.exposure import (
-    exposure_probability,
-    subsample_exposure_probability,
-)
+from fpmonitor.estimate.exposure import exposure_probability, subsample_exposure_probability
 from fpmonitor.estimate.limits import Limits, exposure_limits
 from fpmonitor.estimate.looks import Criteria, Drawing, decision_criteria
 

@@ -11,15 +11,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from fpmonitor.errors import InputError
-from fpmonitor.policy import DRAWS
 from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 if TYPE_CHECKING:
+    from fpmonitor.policy import Policy
     from fpmonitor.population.memory import MemorySource
 
 USERS, PATH, VISIT = "users", "path", "visit"
-# Where sets must keep the budget by two units: the second one, and the draws of each user of it.
-SECOND_UNIT: Mapping[str, tuple[str, int]] = {"both": (PATH, 1), "last+visit": (VISIT, DRAWS)}
+
+
+def draws_by_unit(policy: Policy) -> dict[str, int]:
+    """Return the units that must keep the budget, the users' values first -> draws of each user."""
+    _, *others = policy.units.items()
+    return {USERS: policy.draws, **dict(others)}
 
 
 def days_in_words(days: float) -> str:

@@ -284,7 +284,7 @@ class Contents(Draws):
                     hint="ask of a window of fewer users, or without --given",
                 )
             cohorts = kinds_of_rows([self.column(each) for each in self._given])
-            return CohortSource(apis, [self.column(api) for api in apis], cohorts)
+            return CohortSource(apis, [self.column(api) for api in apis], always=cohorts)
         if engine == "memory" or (engine == "auto" and in_memory):
             return MemorySource(apis, [self.column(api) for api in apis])
         return self._queries.selected(apis)
@@ -336,6 +336,7 @@ class Contents(Draws):
         reader = getattr(self.snapshot, "visit_rows", None)
         if reader is None:
             raise InputError("visits: only a database keeps them", hint="ingest the logs into one")
+        # Rounded up: room is asked for by columns of all users, and visits fill as many more.
         visits_of_each = -(-self.snapshot.visits // max(self.snapshot.users, 1))
         if not self.snapshot.in_memory(len(apis) * visits_of_each):
             raise UndecidableError(

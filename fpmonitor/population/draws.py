@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from fpmonitor.disclosure import (
-    Audience,
-)
+from fpmonitor.disclosure import Audience
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.mixing import seed_of
 from fpmonitor.estimate.strata import draw_by_shares, expected_users
@@ -27,10 +25,7 @@ from fpmonitor.population.browsers import (
 from fpmonitor.population.kept_values import ChosenValues, kept_in_memory
 from fpmonitor.population.memory import MemorySource, joined_kinds
 from fpmonitor.population.people import People, Selected
-from fpmonitor.population.snapshot import (
-    check_values_kept,
-    words_of_rows,
-)
+from fpmonitor.population.snapshot import check_values_kept, words_of_rows
 from fpmonitor.store.digests import keyed_digest
 from fpmonitor.vocabulary import FAMILIES, columns_of, split_names
 
@@ -190,6 +185,7 @@ class Draws(People):
     ) -> Self:
         """Return the users at some positions, and note what they were drawn by."""
         strata = sample.strata
+        # By strata one of each cluster may be drawn: of how many tells the draw before.
         drawn = Drawn(
             users=len(chosen_users),
             observed=self.users if self.drawn is None else self.drawn.observed,

@@ -74,7 +74,7 @@ class KeptSpectra:
             look(len(found))
             # Taken out: what an interrupt leaves half changed is kept by nobody.
             groups = before.pop(apis, None)
-            if groups is None or changed is None or not groups.change(changed):
+            if groups is None or changed is None or not groups.change(*changed):
                 groups = _Groups.of(columns, apis)
             if groups is None:
                 found[apis] = MemorySource(apis, [columns[api] for api in apis]).spectrum(apis)
@@ -85,8 +85,13 @@ class KeptSpectra:
                 self._groups[apis] = groups
         return found
 
-    def _changed(self, columns: Mapping[str, Codes]) -> _Changed | None:
-        """Find the rows that went and those that came; None where they are too many."""
+    def _changed(
+        self, columns: Mapping[str, Codes]
+    ) -> tuple[Mapping[str, _Numbers], Mapping[str, int], _Numbers] | None:
+        """Find rows that went (0 in the last array) and that came (1); None where too many did.
+
+        Also the bits of the largest code of each API, which all sets ask for.
+        """
         if not self.columns or self.columns.keys() != columns.keys():
             return None
         lengths = [
@@ -97,6 +102,7 @@ class KeptSpectra:
         for api, codes in columns.items():
             np.not_equal(codes[:shared], self.columns[api][:shared], out=other)
             differ |= other
+        # Where there are more rows, or fewer, those at the end came or went.
         went, came = (
             np.concatenate([np.flatnonzero(differ), np.arange(shared, length)])
             for length in lengths
@@ -108,16 +114,7 @@ class KeptSpectra:
             for api, codes in columns.items()
         }
         bits = {api: int(codes.max(initial=0)).bit_length() for api, codes in rows.items()}
-        return _Changed(rows, bits, np.repeat(np.array([0, 1]), [len(went), len(came)]))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Changed:
-    """Rows that went (0 in `came`) and that came (1): API -> codes, and bits of the largest."""
-
-    rows: Mapping[str, _Numbers]
-    bits: Mapping[str, int]
-    came: _Numbers
+        return rows, bits, np.repeat(np.array([0, 1]), [len(went), len(came)])
 
 
 @dataclass(slots=True, eq=False)
@@ -150,14 +147,14 @@ class _Groups:
         none = np.empty(0, dtype=np.int64)
         return cls(widths, [(keys[starts], sizes), (none, none)], CountSpectrum.from_counts(sizes))
 
-    def change(self, changed: _Changed) -> bool:
+    def change(self, rows: Mapping[str, _Numbers], bits: Mapping[str, int], came: _Numbers) -> bool:
         """Take in rows that changed; false where a code is too large for the keys."""
-        if any(changed.bits[api] > width for api, width in self.widths.items()):
+        if any(bits[api] > width for api, width in self.widths.items()):
             return False
-        if not changed.came.size:
+        if not came.size:
             return True
         # The sign rides in the lowest bit: one sort brings goers and comers of a group together.
-        packed = _keys(self.widths, changed.rows) << 1 | changed.came
+        packed = _keys(self.widths, rows) << 1 | came
         sort_numbers(packed)
         keys, signs = packed >> 1, 2 * (packed & 1) - 1
         starts = run_starts(keys)

@@ -111,7 +111,8 @@ class LevelMap(
         if self.regex is not None:
             try:
                 re.compile(self.regex, REGEX_FLAGS)
-            except re.error as error:
+            # The last two are of `a{99999999999999999999}`, and of 3,000 groups within each other.
+            except (re.error, OverflowError, RecursionError) as error:
                 raise ValueError(f"regex does not compile: {error}") from error
 
     def check(self, apis: int) -> None:

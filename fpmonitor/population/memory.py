@@ -327,6 +327,7 @@ class MemorySource(SpectrumSource):
         codes: One array of whole numbers (at least 0) per API, all of one length, an entry for each
             row. 0 stands for an absent value, and counts like any other.
         weights: Users of each row, whole numbers of at least 1; one user a row when left out.
+        always: Number of each row, by which every set is grouped as by one API more; null for none.
 
     Raises:
         InputError: Arrays of different lengths, numbers that are not whole or too small, a repeated
@@ -334,12 +335,19 @@ class MemorySource(SpectrumSource):
     """
 
     def __init__(
-        self, apis: Sequence[str], codes: Sequence[ArrayLike], weights: ArrayLike | None = None
+        self,
+        apis: Sequence[str],
+        codes: Sequence[ArrayLike],
+        weights: ArrayLike | None = None,
+        *,
+        always: NDArray[np.intp] | None = None,
     ) -> None:
         if len(set(apis)) != len(apis) or len(apis) != len(codes):
             raise InputError("memory source: give one array of codes for each distinct API")
-        coded = {api: _dense(api, column) for api, column in zip(apis, codes, strict=True)}
-        rows = {len(column) for column, _ in coded.values()}
+        named = sorted(zip(apis, codes, strict=True), key=lambda each: each[0])
+        coded = [_dense(*each) for each in named]
+        coded += [] if always is None else [_dense("groups", always)]
+        rows = {len(column) for column, _ in coded}
         if weights is None:
             users = np.ones(max(rows, default=0), dtype=np.int64)
         else:
@@ -351,9 +359,7 @@ class MemorySource(SpectrumSource):
             raise InputError(f"memory source: weights must add up to less than {MAX_USERS} users")
         self._apis = tuple(sorted(apis))
         self.table = CodeTable(
-            tuple(coded[api][0] for api in self.apis),
-            tuple(coded[api][1] for api in self.apis),
-            users,
+            tuple(column for column, _ in coded), tuple(number for _, number in coded), users
         )
 
     def _of(self, apis: Sequence[str], table: CodeTable) -> Self:
@@ -418,8 +424,8 @@ class MemorySource(SpectrumSource):
 
     @property
     def always(self) -> tuple[int, ...]:
-        """Columns of the table by which every set is grouped."""
-        return ()
+        """Columns of the table by which every set is grouped: those behind the APIs."""
+        return tuple(range(len(self.apis), len(self.table.columns)))
 
     def _positions(self, apis: Sequence[str]) -> list[int]:
         for api in apis:
@@ -428,32 +434,8 @@ class MemorySource(SpectrumSource):
         return [*(self.apis.index(api) for api in sorted(set(apis))), *self.always]
 
 
-class GroupedSource(MemorySource):
-    """Rows of which all sets are grouped by one column more, whose name nobody asks for.
-
-    Args:
-        always: Number of each row, by which it is grouped.
-    """
-
-    def __init__(
-        self, apis: Sequence[str], codes: Sequence[ArrayLike], always: NDArray[np.intp]
-    ) -> None:
-        super().__init__(apis, codes)
-        plain, (ranks, number) = self.table, _dense("groups", always)
-        if len(ranks) != len(plain.weights):
-            raise InputError("memory source: codes and groups must have one length")
-        self.table = CodeTable(
-            (*plain.columns, ranks), (*plain.cardinalities, number), plain.weights
-        )
-
-    @property
-    def always(self) -> tuple[int, ...]:
-        """The last column."""
-        return (len(self.apis),)
-
-
-class CohortSource(GroupedSource):
-    """Users whose cohort sites see in any case: all sets are grouped by it as well."""
+class CohortSource(MemorySource):
+    """Users whose cohort sites see in any case: all sets are grouped `always` by it as well."""
 
     def spectrum(self, apis: Sequence[str]) -> CohortSpectrum:
         """Count spectrum of the tuples of the cohort and the values of `apis`, exact."""

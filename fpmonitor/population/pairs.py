@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fpmonitor.errors import InputError, UndecidableError
+from fpmonitor.policy import MOST_DAYS
 from fpmonitor.population.browsers import USER_AGENTS, browser_of, system_of
 from fpmonitor.population.memory import MemorySource, kinds_of_rows
 from fpmonitor.population.visits import with_values
@@ -67,7 +68,7 @@ def pairs_after(
         option: What asks for it.
 
     Raises:
-        InputError: No visit has a time, or days are less than a second.
+        InputError: No visit has a time, or days are less than a second, or too many.
         UndecidableError: The log is shorter than that.
     """
     known = visits.times != NO_TIME
@@ -78,6 +79,9 @@ def pairs_after(
     visits = with_values(visits.only(known), apis, whole=whole)
     found = []
     for each in days:
+        # `not`: of not-a-number no comparison holds, and `round` ends in an error of its own.
+        if not 0 < each <= MOST_DAYS:
+            raise InputError(f"{option}: must be days from 0 to {MOST_DAYS:,}, got {each!r}")
         lag = round(each * DAY)
         if not lag:  # each visit would come back as itself
             raise InputError(f"{option}: {each:g} days are less than a second")
@@ -118,6 +122,7 @@ def pairs(
     step = int(np.ptp(moments)) + lag + 2 * within + 2
     key = visits.rows.astype(np.int64) * step + (moments - moments.min())
     wanted = key[over] + lag
+    # 0 for a single visit alone, as each is before what it wants: that one is too early to count.
     after = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
     nearest = np.where(
         np.abs(key[after - 1] - wanted) <= np.abs(key[after] - wanted), after - 1, after

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from fpmonitor.disclosure import (
-    Audience,
-    publishable_part,
-)
+from fpmonitor.disclosure import Audience, publishable_part
 from fpmonitor.errors import InputError, UnknownNameError
 from fpmonitor.policy import disclosed_from
 from fpmonitor.population.beside import days_in_words
@@ -40,11 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fpmonitor.policy import Drawn, Look, SampleModel, Visits
-    from fpmonitor.population.snapshot import (
-        Days,
-        Snapshot,
-        SpectrumQueries,
-    )
+    from fpmonitor.population.snapshot import Days, Snapshot, SpectrumQueries
     from fpmonitor.store.looks import FirstNames
     from fpmonitor.store.transforms import Transform
 

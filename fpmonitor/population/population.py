@@ -13,29 +13,18 @@ from typing import Self, cast
 
 import numpy as np
 
-from fpmonitor.disclosure import (
-    Audience,
-    check_users,
-    publishable_part,
-)
+from fpmonitor.disclosure import Audience, check_users, publishable_part
 from fpmonitor.errors import InputError, UndecidableError
 from fpmonitor.estimate.looks import design_size
 from fpmonitor.policy import SampleModel, universe_of
-from fpmonitor.population.browsers import (
-    BROWSER_FAMILY,
-    OPERATING_SYSTEM,
-)
+from fpmonitor.population.browsers import BROWSER_FAMILY, OPERATING_SYSTEM
 from fpmonitor.population.contents import Contents
 from fpmonitor.population.exposure_index import ExposureIndex
 from fpmonitor.population.kept_spectra import KeptSpectra
 from fpmonitor.population.memory import MemorySource
 from fpmonitor.population.sample import CertifiedSample
-from fpmonitor.population.snapshot import (
-    SpectrumQueries,
-)
-from fpmonitor.population.volatile import (
-    may_be_masked,
-)
+from fpmonitor.population.snapshot import SpectrumQueries
+from fpmonitor.population.volatile import may_be_masked
 from fpmonitor.question import Question
 from fpmonitor.unit import check_limits
 from fpmonitor.vocabulary import split_names

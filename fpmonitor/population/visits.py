@@ -16,7 +16,7 @@ import numpy as np
 
 from fpmonitor.estimate.mixing import GOLDEN, seed_of, splitmix64
 from fpmonitor.policy import DRAWS
-from fpmonitor.population.memory import GroupedSource, MemorySource, kinds_of_rows
+from fpmonitor.population.memory import MemorySource, kinds_of_rows
 from fpmonitor.spectrum import CountSpectrum, SpectrumSource
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class PathSource(SpectrumSource):
         return CountSpectrum.from_counts(np.unique(words, return_counts=True)[1])
 
 
-class VisitSource(GroupedSource):
+class VisitSource(MemorySource):
     """One visit of each user, drawn `DRAWS` times: a row each, grouped within its draw.
 
     Args:
@@ -118,7 +118,7 @@ class VisitSource(GroupedSource):
         places, apis = drawn_visits(visits, DRAWS), sorted(visits.codes)
         rows = np.concatenate(places)
         draw = np.repeat(np.arange(DRAWS), len(places[0]))
-        super().__init__(apis, [visits.codes[api][rows] for api in apis], draw)
+        super().__init__(apis, [visits.codes[api][rows] for api in apis], always=draw)
 
     @property
     def users(self) -> int:

@@ -21,14 +21,7 @@ from fpmonitor.store.database import Database
 from fpmonitor.store.kept_windows import KeptWindow, keep_windows, kept_windows
 from fpmonitor.store.names import said_names
 from fpmonitor.store.snapshot import Window, units_of
-from fpmonitor.store.windows import (
-    PARTS,
-    Division,
-    Span,
-    count_timeless,
-    has_users,
-    list_spans,
-)
+from fpmonitor.store.windows import PARTS, Division, Span, count_timeless, has_users, list_spans
 from fpmonitor.unit import Unit
 
 

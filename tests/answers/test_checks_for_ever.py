@@ -192,7 +192,7 @@ def test_a_second_look_at_a_window_buys_no_second_chance(
     )
     first = by_day(db, decision)
     assert first.place is not None
-    assert (first.outcome, first.place.check) == ("cannot tell", 0)
+    assert (first.outcome, first.place["check"]) == ("cannot tell", 0)
     store(db, day_log(tmp_path, 1, 5000, rare=0.0))
     assert command(db, decision, "--by", "day") == 0
     # What arrives later can take the pass away.

@@ -138,6 +138,22 @@ def test_spectra_that_may_be_handed_on_hold_no_count_below_k_and_say_nothing_wro
             assert users >= 10 or (first, users) == (1, 9)
 
 
+@pytest.mark.parametrize(
+    "facts", [{"asked_on": ["0001-01-01", "9999-12-31"]}, {"users_needed": [10**400]}]
+)
+def test_no_number_or_day_in_spectra_stops_the_audit(
+    facts: dict[str, Any], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decision, spectra = folder / "decision.json", tmp_path / "spectra.json"
+    assert audit(decision, "--db", folder / "x.duckdb", "--write-spectra", spectra) in {0, 3}
+    content = json.loads(spectra.read_text(encoding="utf-8"))
+    content["facts"].update(facts)
+    spectra.write_text(json.dumps(content), encoding="utf-8")
+    capsys.readouterr()
+    assert audit(decision, "--spectra", spectra) in {0, 1, 3}
+    assert "traceback" not in capsys.readouterr().err.lower()
+
+
 def _move(listed: dict[str, Any], source: str, target: str) -> None:
     listed[target] = sorted([*listed[target], listed[source].pop()])
 
@@ -275,6 +291,10 @@ def test_a_changed_file_is_refused(
             lambda listed: listed["proof"]["allow"].update(links=[{"after": -3, "users": 5}]),
             "links",
         ),
+        (lambda listed: listed["proof"]["allow"].update(factors=5), "factors"),
+        (lambda listed: listed["proof"]["block"]["designs"][0].update(factors=None), "factors"),
+        (lambda listed: listed["proof"]["allow"].update(cohorts=5), "cohorts"),
+        (lambda listed: listed.update(universe=200_000), "`universe`"),
     ],
 )
 def test_a_file_that_contradicts_itself_is_read_by_no_command(

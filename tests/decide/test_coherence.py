@@ -13,6 +13,7 @@ from fpmonitor.decide import coherence
 from fpmonitor.decide.coherence import TooManyStepsError, contradiction, uncovered
 from fpmonitor.decide.credible import _lists
 from fpmonitor.decide.files import otherwise
+from fpmonitor.decide.search import largest
 from fpmonitor.population.levels import level_words
 from tests.decided import component, decided
 
@@ -95,3 +96,14 @@ def test_a_gate_walks_through_no_more_level_vectors_than_an_audit_has_time_for()
     decision = decided("abcd", allow=[finest], recommended=finest, components=components)
     assert [found.reason for found in _lists(decision)] == [""]
     assert [found.reason for found in _lists(decision, 3_000)] == ["too long to compare"]
+
+
+def test_a_name_that_a_file_holds_twice_in_a_set_counts_once() -> None:
+    """Its bit, added twice, is that of the next name: a set that nobody tested."""
+    assert largest([("a", "a", "c"), ("b", "d")]) == [("a", "c"), ("b", "d")]
+
+
+def test_lists_of_more_names_and_sets_than_memory_holds_are_refused() -> None:
+    alone = [(str(place),) for place in range(60_000)]
+    said = contradiction({"allow": alone, "block": [], "undecided": []}, ())
+    assert said == "its lists are too long to be compared"

@@ -261,7 +261,7 @@ def test_lists_are_those_of_every_set_tested_by_itself(seed: int) -> None:
     codes = [rng.zipf(2.0, users).clip(max=rng.integers(2, 40)) for _ in apis]
     worse = int(rng.integers(2, 4))
     codes[0] = np.where(cohorts == worse, rng.integers(0, 150, users), codes[0] % 3)
-    source = CohortSource(apis, codes, cohorts)
+    source = CohortSource(apis, codes, always=cohorts)
     asked = CohortBudget(given=("family",), budget=0.3, least_share=0.05)
     policy = Policy(
         k=5, population=users, budget=0.15, delta=0.05, candidates=tuple(apis), cohorts=asked

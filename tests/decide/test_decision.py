@@ -193,6 +193,13 @@ def test_exact_criterion_compares_whole_users_with_the_written_budget(
     assert empirical_exposure(spectrum, k) == exposed / spectrum.users
 
 
+def test_an_exact_criterion_is_no_longer_than_its_users() -> None:
+    """A decision of somebody else may ask for a k of 10^10, and a table of it takes 80 GB."""
+    policy = Policy(k=10**10, population=10**10, budget=0.5, delta=None, candidates=("a",))
+    spectrum = CountSpectrum.from_counts([3, 1])
+    assert not exact_criterion(policy, 4).holds(spectrum, 1)
+
+
 @pytest.mark.parametrize(
     ("numbers", "argument"),
     [
@@ -202,6 +209,7 @@ def test_exact_criterion_compares_whole_users_with_the_written_budget(
         ({"budget": 0.0}, "budget"),
         ({"budget": float("nan")}, "budget"),
         ({"delta": 1.0}, "delta"),
+        ({"delta": 1e-320}, "delta"),
         ({"candidates": ()}, "candidates"),
     ],
 )

@@ -239,6 +239,10 @@ def test_levels_are_proved_again_from_the_users_and_changed_files_are_refused(
         ("[[component]]\napis = ['a']\nlevels = [{raw = true, step = 5}]", "a level is"),
         ("[[component]]\napis = ['a']\nlevels = [{edges = [4, 1]}]", "edges must increase"),
         ("[[component]]\napis = ['a']\nlevels = [{regex = '('}]", "does not compile"),
+        *(
+            (f"[[component]]\napis = ['a']\nlevels = [{{regex = '{hostile}'}}]", "does not compile")
+            for hostile in ("a{99999999999999999999}", "(" * 3000 + ")" * 3000)
+        ),
         ("[[component]]\napis = ['a']\nlevels = [{step = [1, 2]}]", "2 numbers for 1 API"),
         ("[[component]]\napis = ['a']\nlevels = [{step = 0}]", "step"),
         ("[[component]]\napis = ['a']\nlevels = [{step = nan}]", "step"),

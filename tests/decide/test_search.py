@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from fpmonitor.decide import refinement
 from fpmonitor.decide.best import best_set
+from fpmonitor.decide.coherence import Family, mask
 from fpmonitor.decide.effort import Effort, OutOfTimeError
-from fpmonitor.decide.search import Borders, Family, Sought, mask, search
+from fpmonitor.decide.search import Borders, Sought, search
 from fpmonitor.errors import InputError, UndecidableError, UnknownNameError
 from fpmonitor.estimate.criterion import Criterion, Refutation, Score
 from fpmonitor.estimate.looks import LARGEST_BLOCKED, decision_criteria

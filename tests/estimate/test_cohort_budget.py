@@ -229,7 +229,7 @@ def test_larger_sets_never_have_more_evidence_and_limits_never_rise() -> None:
     assert (np.diff(test.limits) <= 0).all()
     for _ in range(6):
         codes = [rng.zipf(1.6, USERS).clip(max=top) for top in (2, 5, 30, 400)]
-        source = CohortSource("abcd", codes, rng.integers(0, 4, USERS))
+        source = CohortSource("abcd", codes, always=rng.integers(0, 4, USERS))
         for size in range(4):
             for apis in combinations("abcd", size):
                 here = test.evidence(source.spectrum(apis))
@@ -241,7 +241,7 @@ def test_groups_are_of_the_cohort_and_the_set_together_among_all_users() -> None
     rng = np.random.default_rng(9)
     screen, cohort = rng.integers(0, 40, 900), rng.zipf(1.7, 900).clip(max=6)
     other = rng.integers(0, 3, 900)
-    source = CohortSource(["other", "screen"], [other, screen], cohort)
+    source = CohortSource(["other", "screen"], [other, screen], always=cohort)
     for apis, columns in ((["screen"], [screen]), ([], []), (["screen", "other"], [screen, other])):
         spectrum = source.spectrum(apis)
         both = np.stack([cohort, *columns])

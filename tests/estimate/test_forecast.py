@@ -10,7 +10,7 @@ from scipy.stats import betabinom
 
 from fpmonitor.cli import run
 from fpmonitor.estimate.exposure import statistical_exposure
-from fpmonitor.estimate.forecast import PowerLaw, back_test, expected_exposure, fit_power_law
+from fpmonitor.estimate.forecast import back_test, expected_exposure, fit_power_law
 from fpmonitor.estimate.unseen import unseen_share
 from fpmonitor.spectrum import CountSpectrum
 from tests.asked import answer_of
@@ -75,7 +75,7 @@ def test_a_population_too_large_for_a_test_has_none() -> None:
 
 def test_the_expectation_is_that_of_the_process() -> None:
     """Against the sum over beta-binomial counts, value by value and for the unseen ones."""
-    seen, law = CountSpectrum.from_mapping({1: 7, 3: 2, 40: 1}), PowerLaw(discount=0.3, strength=2)
+    seen, law = CountSpectrum.from_mapping({1: 7, 3: 2, 40: 1}), (0.3, 2.0)
     users, values, others = 53, 10, 499
     pairs = zip(seen.counts.tolist(), seen.values.tolist(), strict=True)
     masses = [(0, 2 + 0.3 * values), *((c, (c - 0.3) * many) for c, many in pairs)]

@@ -249,6 +249,27 @@ def test_pairs_may_be_told_coarser_than_their_apis(tmp_path: Path) -> None:
     assert within.cohorts.average_min_entropy_bits is None
 
 
+def test_a_check_for_others_tells_no_number_of_few_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of one user no test is made, whose refusal told that there is one."""
+    monkeypatch.chdir(tmp_path)
+    told = []
+    for name, number in (("many", 40), ("one", 1), ("two", 2), ("nine", 9)):
+        users = [{"user": i, "ua": i % 2, "width": 1} for i in range(number)]
+        Path("log.jsonl").write_text("\n".join(map(json.dumps, users)), encoding="utf-8")
+        assert run(["ingest", "log.jsonl", "--db", f"{name}.duckdb", "-q"]) == 0
+        if name == "many":
+            asked = ["decide", "--budget", "50%", "--k", "10", "-o", "decision.json", "-q"]
+            assert run([*asked, "--db", "many.duckdb"]) == 0
+            continue
+        capsys.readouterr()
+        code = run(["--for-others", "check", "decision.json", "--db", f"{name}.duckdb"])
+        captured = capsys.readouterr()
+        told.append(f"{code}\n{captured.out}\n{captured.err}".replace(f"{name}.", "x."))
+    same(told)
+
+
 def test_others_are_not_told_the_day_of_a_few_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
