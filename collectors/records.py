@@ -126,16 +126,20 @@ def value_text(value: object) -> str:
     if isinstance(value, str):
         return _digest_of(value) or _quoted(value)
     if isinstance(value, dict | list):
-        try:
-            text = safe_files.canonical_text(value)
-        except ValueError as error:
-            raise RecordError(_TOO_LARGE) from error
+        text = _canonical(value)
         return _digest_of(text) or text
     if isinstance(value, bool) or value is None:
         return _WORDS[value]
     if isinstance(value, float) and math.isinf(value):
         raise RecordError(_TOO_LARGE)
     return repr(value)  # numbers of a parsed record look in Python as in JSON
+
+
+def _canonical(value: object) -> str:
+    try:
+        return safe_files.canonical_text(value)
+    except ValueError as error:
+        raise RecordError(_TOO_LARGE) from error
 
 
 def _digest_of(text: str) -> str | None:
@@ -482,7 +486,7 @@ class RecordCollector(ABC):
         """Name the user, the visitor or the row; an address goes no further than its digest."""
         if self.unit == "row":
             # Place and content: rows of a log that has grown keep their names.
-            text = safe_files.canonical_text(record.content)
+            text = _canonical(record.content)
             content = hashlib.sha256(text.encode("utf-8", "replace"))
             return f"{log.origin}#{record.line}#{content.hexdigest()}"
         if self.unit == "user":

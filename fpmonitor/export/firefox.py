@@ -39,7 +39,9 @@ _RESIST = "privacy.resistFingerprinting"
 _EXEMPTED = f"{_RESIST}.exemptedDomains"
 _CATEGORY = "browser.contentblocking.category"
 _STATUS = {"default", "locked", "user", "clear"}
-_BELOW = "www."  # Firefox goes by the registrable domain, and never asks for a name below it
+# Firefox goes by the registrable domain, and never asks for a name below it. Nothing is registered
+# as `com` or `gov.uk`, so that `www.gov.uk` is such a domain itself.
+_BELOW = re.compile(r"www\.(?!(?:[^.]+|(?:gob|gouv|gov|govt|nhs)\.[a-z]{2})$)")
 _TYPES = {"boolean": bool, "number": int, "string": str}
 _MOST_INT = 2**31
 # Beginnings of what a policy may set: `Policies.sys.mjs` of ESR 153 refuses other preferences.
@@ -70,10 +72,10 @@ def supports(control: Control, options: ExportOptions) -> bool:
         InputError: The site is a name that Firefox never asks for.
     """
     site = options.site or ""
-    if site.startswith(_BELOW):
+    if _BELOW.match(site):
         raise InputError(
             f"{site}: Firefox asks for the domain that was registered",
-            hint=f"--site {site.removeprefix(_BELOW)}",
+            hint=f"--site {site.removeprefix('www.')}",
         )
     known = control.family != TARGETS or control.name in target_table(options.targets).targets
     return known and fits_site(control, options)
@@ -397,12 +399,13 @@ def _granular(
         if "thirdPartyDomain" in one
     ]
     for domain, overrides in sorted(alone, key=lambda scope: scope[0] != "*"):
-        if domain.startswith(_BELOW):
-            problems.append(f"{domain}: Firefox asks for the domain that was registered")
-            continue
         targets, slips = read_overrides(str(overrides or ""), on)
         problems += slips
-        if domain == "*" or site_matches(site, domain):
+        if _BELOW.match(domain):
+            problems.append(f"{domain}: Firefox asks for the domain that was registered")
+            # Of the names below which others register not all are known here.
+            result = result & targets if may_match(site, domain) else result
+        elif domain == "*" or site_matches(site, domain):
             result = targets
         elif site is None:
             result = result & targets  # what holds on all sites

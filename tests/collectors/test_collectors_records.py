@@ -778,6 +778,10 @@ def test_a_number_that_is_too_large_costs_its_record_alone(tmp_path: Path) -> No
     report, rows, _ = stored(tmp_path, "\n".join(lines))
     assert (report.stored, report.rejected) == (4, 2)
     assert {row[-1] for row in rows} == {"0", "1"}
+    # The name of a row is made of all that it holds: where nobody reads the number, too.
+    lines[3] = lines[3].replace('"duration": 1', '"duration": 1e999')
+    report, _, rejects = stored(tmp_path, "\n".join(lines), columns={"user": "row"})
+    assert (report.stored, len(rejects)) == (3, 3)
 
 
 def test_a_record_in_which_a_member_stands_twice_is_stored_by_the_last(tmp_path: Path) -> None:

@@ -584,6 +584,22 @@ def test_a_name_that_firefox_never_asks_for_is_no_site() -> None:
 
 
 @pytest.mark.parametrize(
+    ("site", "is_registered"), [("www.gov.uk", True), ("www.com", True), ("www.gov.cymru", False)]
+)
+def test_a_registered_domain_may_begin_as_one_below(site: str, *, is_registered: bool) -> None:
+    """What a list takes back for `www.gov.uk` was passed over, and no list was written for it."""
+    switch = "privacy.fingerprintingProtection"
+    scope = json.dumps([{"firstPartyDomain": site, "overrides": "-AllTargets"}])
+    on = f'user_pref("{switch}", true);{CUSTOM}user_pref("{switch}.overrides", "+JSDateTimeUTC");'
+    found = read_userjs(f'{on}user_pref("{switch}.granularOverrides", {json.dumps(scope)});', site)
+    assert "JSDateTimeUTC" not in {control.name for control in found.controls}
+    if is_registered:
+        decision = decision_of([], ["Navigator.hardwareConcurrency"])
+        text = exported("firefox-userjs", decision, site=site)
+        assert read_userjs(text, site).controls
+
+
+@pytest.mark.parametrize(
     ("more", "is_on"),
     [
         ("", False),
