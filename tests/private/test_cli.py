@@ -181,7 +181,7 @@ def test_of_two_commands_that_answer_a_request_at_once_one_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither knew of the other: each user could count as two."""
-    write_log(tmp_path / "log", range(USERS, 2 * USERS))
+    write_log(tmp_path / "log", range(2 * USERS, 3 * USERS))
     asked = ("--from", str(tmp_path / "log"), "--ask", "pilot/round-1.json", "--folder", "pilot")
     seal, codes = ["private", "seal", *asked, "-o"], list[int]()
     other = threading.Thread(target=lambda: codes.append(run([*seal, str(tmp_path / "others")])))

@@ -1,6 +1,6 @@
 /** Values as the store keeps them: the same text here and there is what makes tokens comparable. */
 
-/** Strings and numbers of a JSON text, also the numbers that JSON does not have but Python reads. */
+/** Strings and numbers of a JSON text, also the numbers that JSON does not have. */
 const PARTS =
   /("(?:[^"\\]|\\[^])*")|-?(?:Infinity|(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?)|NaN/g;
 const HALF_A_CHARACTER = /\p{Surrogate}/u;
@@ -26,6 +26,8 @@ export function canonicalJson(text: string): string | undefined {
 /** Numbers become texts, since parsing them would lose how they were written. */
 function marked(token: string, string?: string, fraction?: string, exponent?: string): string {
   if (string) return `"s${string.slice(1)}`;
+  // The store keeps the text of what has 1e400: all numbers that are too large were one value.
+  if (!isFinite(+token) && !/^-?\d+$/.test(token)) throw new RangeError("too large");
   if (fraction || exponent) return `"n${pythonFloat(+token)}"`;
   return token == "-0" ? '"n0"' : `"n${token}"`;
 }
@@ -33,7 +35,6 @@ function marked(token: string, string?: string, fraction?: string, exponent?: st
 /** How Python writes a floating-point number. */
 function pythonFloat(number: number): string {
   const [digits, exponent] = number.toExponential().split("e") as [string, string];
-  if (!isFinite(number)) return digits;
   if (+exponent < -4 || +exponent > 15)
     return `${digits}e${exponent[0]}${exponent.slice(1).padStart(2, "0")}`;
   const text = Object.is(number, -0) ? "-0" : `${number}`;
