@@ -245,10 +245,21 @@ class DecideQuestion(Search):
         return LinkBudget(budget=self.link_budget, after=tuple(map(_days, self.after)))
 
     def cohorts(self, given: Sequence[str], menu: Sequence[str] = ()) -> CohortBudget | None:
-        """Return what cohorts must keep, told by what the log calls what tells them."""
+        """Return what cohorts must keep, told by what the log calls what tells them.
+
+        Raises:
+            InputError: Nobody said what each may have, and four times the budget are all users.
+        """
         if not given:
             return None
-        budget = _EACH * self.budget if self.budget_each is None else self.budget_each
+        budget = self.budget_each
+        if budget is None:
+            budget = _EACH * self.budget
+            if budget >= 1:
+                raise InputError(
+                    f"--given: a cohort may have {_EACH} times the budget, which is no limit here",
+                    hint="say what each may have: --budget-each SHARE, or a budget below 25 %",
+                )
         least = _LEAST_SHARE if self.least_share is None else self.least_share
         return CohortBudget(
             given=tuple(given),

@@ -279,6 +279,8 @@ def test_lists_are_those_of_every_set_tested_by_itself(seed: int) -> None:
         (["--worst-share"], "of which cohorts?"),
         (["--given", "family", "--least-share", "0.05%"], "cannot be told apart from absent ones"),
         (["--given", "family", "--budget-each", "100%"], "budget_each"),
+        # It named a share that nobody had given: "budget_each: ..., got 2.0".
+        (["--given", "family", "--budget", "50%"], "--budget-each SHARE"),
         (["--given", "family", "--bias", "1.2"], "not with --bias"),
         (["--given", "family", "--missing", "exposed"], "not with --missing exposed"),
         (["--given", "family", "--setting", "sample"], "not with --setting sample"),
