@@ -186,6 +186,9 @@ def measure(
     lists = lists_of(in_page, told)
     sides = _sessions(bench, browser, pair, lists, told)
     bare = [[read[key] for read in side for key in (BARE, f"{BARE} again")] for side in sides]
+    # Nothing would differ, so that all that is known of the secret would be overwritten by nothing.
+    if any(all(_told(read, name) in UNKNOWN for name in told) for side in bare for read in side):
+        raise RuntimeError("the page without a list told nothing the second time")
     found.told = differing([first[0], *bare[0]], [first[1], *bare[1]])
     _note_all(found, lists, sides)
     # A reader that only drifted, such as the size of the heap, had brought its control into the

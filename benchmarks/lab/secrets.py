@@ -114,7 +114,7 @@ SECRETS: dict[str, dict[str, Pair]] = {
     "motion": _flags((), ("--force-prefers-reduced-motion",))
     | _preferences({}, {"ui.prefersReducedMotion": 1}),
     "contrast": _flags((), ("--force-high-contrast",))
-    | _preferences({}, {"browser.display.prefers_low_contrast": True}),
+    | _preferences({}, {"browser.display.document_color_use": 2}),
     "transparency": _preferences({}, {"ui.prefersReducedTransparency": 1}),
     "inverted colours": _preferences({}, {"ui.invertedColors": 1}),
     "touch": _flags(
